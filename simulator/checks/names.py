@@ -27,13 +27,15 @@ def judge_names(history: History) -> Iterator[Finding]:
     for call in history.invocations:
         locks[call.function] |= {blob.partition("/")[2] for blob in call.blobs.values()}
     taken = {each.blob.partition("/")[2] for each in history.inner.values()}
+    shared = {name for several in locks.values() for name in several}
     named = {(each.text("function"), each.text("name"), each.text("expected")) for each in history.named}
     for function, name, expected in sorted(each for each in named if each[2]):
+        whose, asked = (repr(function), locks[function]) if function else ("level='host'", shared)
         if name != expected:
             yield violation(
-                f"lock_name gave {name!r} for {function!r}, and the guard's lock is {expected!r}: they exclude nobody"
+                f"lock_name gave {name!r} for {whose}, and the guard's lock is {expected!r}: they exclude nobody"
             )
-        elif function not in guards:
+        elif function and function not in guards:
             yield note(f"lock_name was asked for {function!r}, and no function of this app has that name")
-        elif locks[function] and name not in locks[function] and name in taken:
-            yield note(f"a lock client had {label(name)} by lock_name, and no invocation of {function!r} asked for it")
+        elif asked and name not in asked and name in taken:
+            yield note(f"a lock client had {label(name)} by lock_name, and no invocation of {whose} asked for it")

@@ -175,8 +175,8 @@ class _ClientTap:
         arguments = inspect.signature(real)
 
         @functools.cache
-        def told(name: str, function: str, expected: str | None) -> None:
-            self._write("lock_named", name=name, function=function, expected=expected)
+        def told(name: str, function: str, key: str, *, hashed: bool) -> None:
+            self._write("lock_named", name=name, function=function, expected=expected_blob(key, hashed=hashed))
 
         @functools.wraps(real)
         def named(client: Any, *args: Any, **kwargs: Any) -> str:
@@ -186,13 +186,12 @@ class _ClientTap:
             scopes = given["scope"] = [given["scope"]] if isinstance(given["scope"], str) else [*given["scope"]]
             name = real(*asked.args, **asked.kwargs)
             host = client._options.host_id or host_id  # noqa: SLF001 - which no user asks for
-            kind = "listener" if given["listener"] else given["level"]
-            parts = [*(["semaphore"] if given["limit"] else []), kind]
-            key = ["default", host, *parts, *([given["function"]] if kind != "host" else []), *scopes]
-            judged = kind != "host" and client._options.container != "azure-webjobs-hosts"  # noqa: SLF001
-            told(
-                name, given["function"], expected_blob(json.dumps(key), hashed=given["scope_hash"]) if judged else None
-            )
+            shared = given["level"] == "host"  # by functions of any name; no listener's lock is
+            whose = [given["level"]] if shared else ["listener" if given["listener"] else "function", given["function"]]
+            key = ["default", host, *(["semaphore"] if given["limit"] else []), *whose, *scopes]
+            if client._options.container != "azure-webjobs-hosts" and not (shared and given["listener"]):  # noqa: SLF001
+                about = "" if shared else given["function"]
+                told(name, about, json.dumps(key), hashed=given["scope_hash"])
             return name
 
         return named

@@ -409,6 +409,8 @@ def test_with_failover_reads_of_the_lock_tell_that_somebody_asks(ends: int) -> N
         ("ship", "locks/shared/ship.b", "locks/shared/ship.a", "violation", "and the guard's lock is 'locks/shared/sh"),
         ("shp", "locks/shared/shp", "locks/shared/shp", "note", "lock_name was asked for 'shp', and no function of th"),
         ("ship", "locks/shared/ship", "locks/shared/ship", "note", "a lock client had ship by lock_name, and no invoc"),
+        ("", "locks/shared/a", "locks/shared/~a", "violation", "lock_name gave 'locks/shared/a' for level='host', and"),
+        ("", "locks/shared/~a", "locks/shared/~a", "note", "had ~a by lock_name, and no invocation of level='host'"),
     ],
 )
 def test_a_name_that_excludes_no_guard_is_told(function: str, name: str, expected: str, kind: str, said: str) -> None:
