@@ -23,7 +23,8 @@ from simulator.history.outages import GRACE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, Function, History, Mode, Section, Wait, WorkerEnd
+    from simulator.history.facts import Acquisition, History, Section, Wait, WorkerEnd
+    from simulator.history.functions import Function, Mode
 
 
 _WAITED: Final = 0.25

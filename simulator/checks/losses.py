@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.deadlines import slack, too_slow
 from simulator.checks.excuses import ASKED, broken_by, disturbed, ended_at, exposing, is_broken, is_long, uncaused
 from simulator.checks.findings import Finding, by_function, count, label, note, violation
-from simulator.history.deeds import outside
+from simulator.history.deeds import guard_in, outside
 from simulator.history.journal import CANCELLED
 from simulator.history.pattern_uses import CALLBACK
 from simulator.history.slowness import STORAGE
@@ -163,10 +163,12 @@ def _unwoken(history: History) -> Iterator[Finding]:
 def _under_a_lost_lock(history: History) -> Iterator[Finding]:
     """After the loss of the lock around an invocation, no body begins inside it, and no wait goes on.
 
-    Which locks of an invocation are around one another is known of the guard of its function only. A block of a lock
-    client in a body answers for its own lock only, unless it is the one around a decorated function.
+    Which locks of an invocation are around one another is known of the guard of its function, and of blocks of lock
+    clients. Such a block in a body answers for its own lock only, unless it is the one around a decorated function.
     """
-    around = {(each.host, each.owner): each for each in history.sections if each.told is not None and each.owner}
+    lost = [each for each in history.sections if each.told is not None and each.mode == "function"]
+    around = {(each.host, each.owner): each for each in lost if each.owner}
+    around |= {(each.host, guard_in(each.owner)): each for each in lost if history.function(each.function).blob}
     asked: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for wait in history.waits:
         asked[wait.host, wait.owner, wait.lock].append(wait.start)
@@ -174,16 +176,15 @@ def _under_a_lost_lock(history: History) -> Iterator[Finding]:
     begun = [(each, -math.inf, each.start, each.start, "began") for each in history.sections]
     waited = [(each, each.start, each.start, each.end, "was waited for") for each in history.waits]
     for inner, since, start, end, what in (*waited, *begun):
-        outer = around.get((inner.host, outside(inner.owner)))
-        if outer is None or outer.told is None or outer.mode != "function" or inner.owner == outer.owner:
-            continue
         if history.function(inner.function).blob and not history.function(inner.function).direct:
             continue
-        if outer.start < start < outer.end and outer.told < end:
-            stop = min(end, outer.end, history.end)
-            late = history.worked(inner.host, inner.worker or 1, max(since, outer.told), stop)
+        for outer in (around.get((inner.host, each)) for each in (outside(inner.owner), *inner.within)):
+            told = math.inf if outer is None or outer.owner == inner.owner else outer.told or 0.0
+            if outer is None or not outer.start < start < outer.end or told >= end:
+                continue
+            late = history.worked(inner.host, inner.worker or 1, max(since, told), min(end, outer.end, history.end))
             who = inner.function, outer.function
-            came = any(outer.told < t <= start for t in asked[inner.host, inner.owner, inner.lock])
+            came = any(told < t <= start for t in asked[inner.host, inner.owner, inner.lock])
             came &= end == start  # then it is refused at once
             if (came or late > _LEFT + slack(history)) and late >= worst.get(who, (0.0,))[0]:
                 rule = "who asks after that is refused" if came else f"{_LEFT:g} s are allowed"

@@ -26,7 +26,8 @@ from singleton.defer.trigger_queue import poison_queue
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from simulator.history.facts import Function, History, Invocation, Message, Refusal
+    from simulator.history.facts import History, Invocation, Message, Refusal
+    from simulator.history.functions import Function
     from simulator.history.outages import PutBack
 
 

@@ -86,6 +86,7 @@ class ClientLocks:
             "function": f"{name if lock == name else f'{container}/{name}'} ({about})",
             "lock": lock + got.removeprefix(semaphore_of(got)) * bool(limit),
             "owner": inside(record.text("invocation"), number),
+            "within": record.get("within"),
             "token": None if limit else record.get("token"),  # tokens order the holds of one slot only
             "policy": "timeout" if policy == "wait" else policy,
             "blob": f"{container}/{name}",

@@ -12,7 +12,8 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from simulator.faults.real import KINDS, short
-from simulator.history.facts import Function, Held, LeaseRequest, Mode, Section
+from simulator.history.facts import Held, LeaseRequest, Section
+from simulator.history.functions import Function, Mode
 from simulator.history.journal import Record
 from simulator.history.outages import Strike
 
@@ -66,6 +67,7 @@ def about_of(record: Record) -> dict[str, Any]:
         "host": record.host,
         "mode": record.get("mode") or "function",
         "worker": int(record.get("worker") or 0),
+        "within": tuple(record.get("within") or ()),
     }
 
 
@@ -84,6 +86,11 @@ def outside(owner: str) -> str:
     ('7228fd32', '7228fd32')
     """
     return owner.partition(_IN)[0]
+
+
+def guard_in(owner: str) -> str:
+    """Return the other guard under which an invocation took a lock, or the number of a block; empty: its own guard."""
+    return owner.partition(_IN)[2]
 
 
 def once_of(function: str) -> str:

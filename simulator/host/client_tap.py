@@ -16,6 +16,7 @@ import json
 import os
 import weakref
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from simulator.history.journal import Write
     from singleton.base.hold import Hold, LossSignal
 
+blocks_around: Final[ContextVar[tuple[str, ...]]] = ContextVar("simulated_blocks", default=())
+"""The numbers of the blocks of lock clients around the caller, the outermost first."""
 _SPANS: Final = ("timeout", "at_least", "max_hold", "every")
 
 
@@ -128,7 +131,7 @@ class _Request(NamedTuple):
         told |= {"poll": options.recovery if leads else options.lock_acquisition_polling_interval}
         told |= {"every": options.recovery} if leads else {}
         told |= {"failover": options.failover, "renewal": options.renewal_interval, "window": options.handoff_window}
-        return {**told, "tokens": options.fencing_tokens, "called": self.called, "invocation": invoked.get()}
+        return {**told, "tokens": options.fencing_tokens, "called": self.called, **called_in()}
 
 
 class _ClientTap:
@@ -211,11 +214,13 @@ class _ClientTap:
             yield answer
         if block in self._made:
             self._losses.entered(block, holds_in(answer[0]), raises=self._made[block].raises)
+        blocks_around.set((*blocks_around.get(), *self._numbers_of(block)))
 
     @contextmanager
     def leaving(self, block: Any, error: Any = None, *_: Any) -> Iterator[list[Any]]:
         """Tell that a block ends."""
         request, numbers = self._made.get(block), self._numbers_of(block)
+        blocks_around.set(tuple(each for each in blocks_around.get() if each not in numbers))
         with self._ending(block):
             lost = request is not None and not self._lost.isdisjoint(numbers)
             with self._losses.leaving(block, error, lost=lost, raises=request is not None and request.raises):
@@ -422,6 +427,11 @@ class _ClientTap:
             self._signals.pop(number, None)
             self._write("client_lock", kind="left", number=number, lost=number in self._lost)
             self._lost.discard(number)
+
+
+def called_in() -> dict[str, Any]:
+    """Return what a record tells of where user code calls the product: the invocation, and the blocks around."""
+    return {"invocation": invoked.get(), "within": [*blocks_around.get()]}
 
 
 def _container(client: Any) -> str:

@@ -28,7 +28,7 @@ from simulator.history.deeds import ONCE
 from simulator.history.journal import Journal
 from simulator.history.outages import GRACE
 from simulator.host.app.app_model import HostError
-from simulator.host.client_tap import tap_clients
+from simulator.host.client_tap import blocks_around, tap_clients
 from simulator.host.expected_keys import expected_blobs, expected_keys
 from simulator.host.function_plan import (
     guarded_functions,
@@ -109,6 +109,8 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         told: dict[str, object] = {"late": witness.guards.asks_late()} if asks else {}
         if (invocation := invoked.get()) not in {"", event.owner}:
             told["invocation"] = invocation
+        if around := blocks_around.get():
+            told["within"] = around
         write("lock", worker=number, **asdict(event), **told)
 
     subscribe(on_lock_event)

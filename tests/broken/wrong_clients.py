@@ -17,10 +17,12 @@ from singleton.clients import blocks, periodic_worker, request_events
 from singleton.clients.blocks import AsyncBlock, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.functions import guard
 from singleton.locking.line import Line
 from singleton.operating import lock_names
 from singleton.patterns import durable
 from singleton.patterns.sql import rowstates
+from singleton.runtime import reentry
 from singleton.runtime.cancellation import LossWatch
 from singleton.settings.durations import Limits
 from tests.broken.breaking import around, broken
@@ -222,6 +224,12 @@ def an_async_block_goes_on_after_its_loss(patch: Patch) -> None:
 @broken("'bill (lock client, decorator)' began inside 'bill' on", app="blocks_lost", options="--duration 10")
 def a_decorated_function_begins_after_a_loss_around_it(patch: Patch) -> None:
     patch.setattr(blocks, "unless_lost", lambda work: work)
+
+
+@broken("'note_down' began inside 'books (lock client, max_hold=2)' on", app="blocks_lost", options="--duration 10")
+def a_guarded_helper_begins_in_a_lost_block(patch: Patch) -> None:
+    patch.setattr(guard, "unless_lost", lambda work: work)
+    patch.setattr(reentry, "raise_the_lost", lambda _: None)
 
 
 @broken("left a block with LockLost, though on_loss='tell'", app="blocks_lost")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from simulator.checks.verdict import judge
+from simulator.history.deeds import inside
 from tests.support.journals import Story, key_lock
 
 
@@ -258,6 +259,19 @@ def test_a_body_that_has_lost_its_lock_may_clean_up_under_another_in_a_block(*, 
     run.stay("host-1", 15, 18, invocation="call", called=called)
     said = "'stock (lock client, decorator)' began inside 'ship' on host-1, 10.0 s after the lock of 'ship' was lost"
     assert [said in text for text in run.says() if "inside 'ship'" in text] == [True] * called
+
+
+@pytest.mark.parametrize(("within", "found"), [(True, 1), (False, 0)])
+def test_no_guarded_helper_begins_in_a_lost_block_around_its_call(*, within: bool, found: int) -> None:
+    run = Sections()
+    run.add(0.9, "host-1", "invocation_started", function="ship", invocation="call")
+    run.stay("host-1", 1, 20, invocation="call", max_hold=4.0, lost=(5, "too long"))
+    number = run.records[-1].text("number")
+    for t, kind in ((15, "waiting"), (15, "acquired"), (15, "body_started"), (18, "body_ended"), (18, "released")):
+        around = {"within": [number]} if within else {}
+        run.lock(t, "host-1", kind, key_lock("b"), inside("call", "book"), function="book", reason="ok", **around)
+    said = "'book' began inside 'stock (lock client, max_hold=4)' on host-1, 10.0 s after"
+    assert sum(said in text for text in run.says()) == found
 
 
 def test_options_of_one_block_are_not_those_of_another() -> None:

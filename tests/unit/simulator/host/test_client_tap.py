@@ -96,6 +96,19 @@ def test_a_block_is_told_with_what_was_asked_for_and_got(told: Told, locks: Lock
     assert told.events == ["in stock", "out of stock"]
 
 
+def test_a_block_tells_which_blocks_are_around_it(told: Told, locks: LockClient) -> None:
+    with locks.lock("a"), locks.lock("b"), suppress(OSError), locks.lock("c"):
+        raise OSError
+    with locks.lock("d"):
+        pass
+    asked = {each.text("name"): each for each in told if each.get("kind") == "asked"}
+    numbers = {name: each.text("number") for name, each in asked.items()}
+    around = {
+        name: [numbers[name] for name in names] for name, names in {"a": "", "b": "a", "c": "ab", "d": ""}.items()
+    }
+    assert {name: each.get("within") for name, each in asked.items()} == around
+
+
 def test_a_block_around_another_of_its_lock_is_one_stay(told: Told, locks: LockClient) -> None:
     with locks.lock("stock", reentrant=True):
         with locks.lock("stock", reentrant=True):
