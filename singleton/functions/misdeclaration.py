@@ -125,7 +125,7 @@ def declare(
     inner = user_function(target) if above else target
     if inspect.isfunction(inner) and inner in _failing:
         return target
-    find = partial(trigger_of, target) if above else partial(find_trigger, inner)
+    find = partial(trigger_of, target) if above else partial(_find_trigger, inner)
     try:
         known = find() if above else trigger_in_json(inner)
         declared = guarded(inner, find if above or known is None else lambda: known, known)
@@ -135,6 +135,12 @@ def declare(
         return declared
     replace_user_function(target, declared)
     return target
+
+
+def _find_trigger(function: Callable[..., Any]) -> Trigger | None:
+    from singleton.functions.function_json import trigger_in_json
+
+    return find_trigger(function) or trigger_in_json(function, loaded=True)
 
 
 def in_worker() -> bool:

@@ -55,6 +55,8 @@ RETURN: Final = "$return"
 """The name of the output binding that takes a function's return value."""
 _CONTEXT = "context"
 _REPLAYED = ("orchestrationTrigger", "entityTrigger")
+KNOWN: Final = (ACTIVITY, MCP_TOOL, TIMER, "httpTrigger", *NAMED, *NEVER_NONE, *_REPLAYED)
+"""The types of bindings that this package asks for."""
 _REPLAYERS = ("Orchestrator.create.<locals>.handle", "Entity.create.<locals>.handle")
 _REPLAYED_CONTEXTS = ("DurableOrchestrationContext", "DurableEntityContext")
 _REPLAY = (

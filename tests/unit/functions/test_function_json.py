@@ -1,9 +1,12 @@
-"""Guards of the v1 model: the trigger is the one in the function.json beside the script."""
+"""Guards of the v1 model: the trigger is the one in the function.json whose entry point is the guarded function."""
 
 from __future__ import annotations
 
+import importlib
 import json
-import runpy
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import module_from_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,32 +15,46 @@ from singleton import ConfigurationError
 from tests.support.lock_thread import an_app, guard_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 QUEUE = {"type": "QueueTrigger", "direction": "in", "name": "msg", "queueName": "orders", "connection": "Bus"}
+CAPITALS = {"TYPE": "queuetrigger", "Direction": "in", "Name": "msg", "QueueName": "orders", "Connection": "Bus"}
 RESULT = {"type": "queue", "direction": "out", "name": "$return", "queueName": "done", "connection": "Bus"}
 HTTP = {"type": "httpTrigger", "direction": "in", "name": "msg", "authLevel": "function"}
+GUARDED = "from singleton import singleton\n@singleton({})\ndef {}(msg) -> None: ...\n"
 
 
 @pytest.fixture
-def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Lets modules be imported as the worker does it: all of them below one package."""
     an_app(tmp_path, monkeypatch)
-    return tmp_path
+    spec = ModuleSpec("__app__", None)
+    spec.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.syspath_prepend(tmp_path)
+    before = {*sys.modules}
+    sys.modules["__app__"] = module_from_spec(spec)
+    yield tmp_path
+    for name in {*sys.modules} - before:
+        del sys.modules[name]
 
 
-def main(app: Path, arguments: str, *bindings: dict[str, str], name: str = "main", **described: str) -> Any:
-    """Return the guarded entry point of the function Ship; ``described``: more of its function.json."""
-    folder = app / "Ship"
-    folder.mkdir()
-    (folder / "function.json").write_text(json.dumps({**described, "bindings": bindings}))
-    (folder / "__init__.py").write_text(
-        f"from singleton import singleton\n@singleton({arguments})\ndef {name}(msg) -> None: ...\n"
-    )
-    return runpy.run_path(str(folder / "__init__.py"))[name]
+def loaded(app: Path, *bindings: dict[str, str], files: dict[str, str], **described: str) -> Any:
+    """Return the entry point of the function Ship; ``described``: more of its function.json."""
+    for name, source in {"Ship/function.json": json.dumps({**described, "bindings": bindings}), **files}.items():
+        (app / name).parent.mkdir(exist_ok=True)
+        (app / name).write_text(source)
+    script = (app / "Ship" / described.get("scriptFile", "__init__.py")).resolve().relative_to(app).with_suffix("")
+    return getattr(importlib.import_module(".".join(("__app__", *script.parts))), described.get("entryPoint", "main"))
 
 
-def test_a_guard_reads_its_trigger(app: Path) -> None:
-    trigger = guard_of(main(app, "on_contention='defer'", QUEUE)).trigger
+def main(app: Path, arguments: str, *bindings: dict[str, str]) -> Any:
+    return loaded(app, *bindings, files={"Ship/__init__.py": GUARDED.format(arguments, "main")})
+
+
+@pytest.mark.parametrize("binding", [QUEUE, CAPITALS])
+def test_a_guard_reads_its_trigger(app: Path, binding: dict[str, str]) -> None:
+    trigger = guard_of(main(app, "on_contention='defer'", binding)).trigger
     assert trigger is not None
     assert (trigger.type, trigger.parameter, trigger.function) == ("queueTrigger", "msg", "Ship")
     assert trigger.settings["queueName"] == "orders"
@@ -47,6 +64,7 @@ def test_a_guard_reads_its_trigger(app: Path) -> None:
     ("arguments", "bindings", "said"),
     [
         ("on_contention='skip'", [QUEUE, RESULT], "goes to its 'queue' output"),
+        ("on_contention='skip'", [CAPITALS, {"Type": "Queue", "NAME": "$return"}], "goes to its 'queue' output"),
         ("on_contention='defer'", [QUEUE, RESULT], "goes to its 'queue' output"),
         ("on_contention='skip'", [HTTP], "an HTTP trigger must answer"),
         ("on_contention='defer'", [HTTP], "httpTrigger"),
@@ -60,15 +78,68 @@ def test_a_policy_that_its_trigger_or_output_can_not_take_is_refused(
         main(app, arguments, *bindings)
 
 
-@pytest.mark.parametrize(
-    "described", [{"entryPoint": "other"}, {"scriptFile": "run.py"}], ids=["entry point", "script"]
-)
-def test_a_function_that_the_file_does_not_name_has_no_trigger(app: Path, described: dict[str, str]) -> None:
-    assert guard_of(main(app, "", QUEUE, **described)).trigger is None
+SHIP = GUARDED.format("on_contention='skip'", "ship")
+CALLED = "from singleton import singleton\ndef f(msg) -> None: ...\n{} = singleton(on_contention='skip')(f)\n"
+SHAPES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "other name": ({"entryPoint": "ship"}, {"Ship/__init__.py": SHIP}),
+    "other script": ({"scriptFile": "job.py", "entryPoint": "ship"}, {"Ship/job.py": SHIP, "Ship/__init__.py": ""}),
+    "script elsewhere": ({"scriptFile": "../shared/job.py", "entryPoint": "ship"}, {"shared/job.py": SHIP}),
+    "called": ({}, {"Ship/__init__.py": CALLED.format("main")}),
+    "called under its own name": (
+        {},
+        {"Ship/__init__.py": CALLED.replace(" f(", " main(").replace("(f)", "(main)").format("main")},
+    ),
+    "imported": ({}, {"Ship/__init__.py": "from shared.job import ship as main", "shared/job.py": SHIP}),
+    "imported from a package": (
+        {},
+        {"Ship/__init__.py": "from ..shared import ship as main", "shared/__init__.py": SHIP},
+    ),
+    "imported twice": (
+        {},
+        {
+            "Ship/__init__.py": "from __app__.shared.job import ship\nmain = ship",
+            "shared/job.py": "from .work import ship",
+            "shared/work.py": CALLED.format("ship"),
+        },
+    ),
+}
 
 
-def test_an_entry_point_of_another_name_has_the_trigger(app: Path) -> None:
-    assert guard_of(main(app, "", QUEUE, name="ship", entryPoint="ship")).trigger is not None
+@pytest.mark.parametrize(("described", "files"), SHAPES.values(), ids=SHAPES)
+def test_a_function_is_the_entry_point_however_it_came_to_the_name(
+    app: Path, described: dict[str, str], files: dict[str, str]
+) -> None:
+    trigger = guard_of(loaded(app, QUEUE, files=files, **described)).trigger
+    assert trigger is not None
+    assert trigger.function == "Ship"
+
+
+@pytest.mark.parametrize(("described", "files"), SHAPES.values(), ids=SHAPES)
+def test_what_is_wrong_with_it_is_told_when_the_app_is_loaded(
+    app: Path, described: dict[str, str], files: dict[str, str]
+) -> None:
+    with pytest.raises(ConfigurationError, match="goes to its 'queue' output"):
+        loaded(app, QUEUE, RESULT, files=files, **described)
+
+
+def test_where_the_source_does_not_tell_the_module_does_at_the_invocation(app: Path) -> None:
+    files = {"Ship/__init__.py": "import shared.job\nmain = shared.job.ship", "shared/job.py": SHIP}
+    guard = guard_of(loaded(app, QUEUE, RESULT, files=files))
+    with pytest.raises(ConfigurationError, match="goes to its 'queue' output"):
+        guard.call({"msg": "{}"}, None)
+
+
+def test_a_function_that_no_file_names_has_no_trigger(app: Path) -> None:
+    other = loaded(app, QUEUE, files={"Ship/__init__.py": f"{SHIP}def main(msg): ...\n"}).__globals__["ship"]
+    assert guard_of(other).trigger is None
+
+
+def test_a_function_of_two_triggers_has_what_both_have(app: Path) -> None:
+    files = {"shared.py": SHIP, "Ship/__init__.py": "from shared import ship as main"}
+    described = {"bindings": [QUEUE], "scriptFile": "../shared.py", "entryPoint": "ship"}
+    trigger = guard_of(loaded(app, QUEUE, files={**files, "Pay/function.json": json.dumps(described)})).trigger
+    assert trigger is not None
+    assert (trigger.type, trigger.function) == ("queueTrigger", "")
 
 
 def test_a_broken_file_is_told(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
