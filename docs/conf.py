@@ -7,6 +7,8 @@ import re
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from tools.docs_site import DOCS
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -15,7 +17,14 @@ author = "the authors of azure-functions-singleton"
 release = metadata.version(project)
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "tools.docs_tables"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "tools.docs_search",
+    "tools.docs_tables",
+]
 # Code without a language is what a terminal shows.
 highlight_language = "text"
 suppress_warnings: list[str] = []
@@ -42,6 +51,7 @@ html_theme = "furo"
 html_title = "azure-functions-singleton"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(DOCS / "search.js")
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
