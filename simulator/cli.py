@@ -21,6 +21,7 @@ import click
 from simulator.check_cli import check
 from simulator.explore_cli import explore, replay
 from simulator.faults.real import ALL
+from simulator.pilot_cli import pilot
 from simulator.program import ENVIRONMENT, PROGRAM, USAGE, called_as, complain, version
 from simulator.real.run import RunOutcome, RunTrouble, run
 from simulator.real.settle import Interrupt, Signals
@@ -168,6 +169,7 @@ def cli(context: click.Context, /, **options: Any) -> None:
 
 cli.add_command(check)
 cli.add_command(explore)
+cli.add_command(pilot)
 cli.add_command(replay)
 cli.add_command(storage)
 

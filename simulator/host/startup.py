@@ -102,7 +102,7 @@ def prepare_app(config: HostConfig) -> Prepared:
         bus = bus_options(config.app, settings) if "servicebus" in kinds else BusOptions()
     except ConfigurationError as error:
         raise SettingsError(str(error)) from error
-    redirect(settings, connections(plans, settings), config.storage)
+    redirect(settings, connections(plans, settings), config.settings)
     if all(plan.idle for plan in plans):
         reasons = "; ".join(f"{plan.function.name}: {plan.idle}" for plan in plans)
         raise AppError(f"none of the app's functions can be run here ({reasons})")

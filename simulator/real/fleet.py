@@ -25,7 +25,7 @@ from simulator.program import HOST
 from simulator.report.board import Board
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import psutil
@@ -198,6 +198,7 @@ class Fleet:
         folder: Path,
         *,
         storage: str,
+        account: Mapping[str, str] | None = None,
         lock_host_id: str,
         sites: Sequence[Deployment] = (),
         way: Callable[[str], str] | None = None,
@@ -207,6 +208,7 @@ class Fleet:
 
         Args:
             storage: connection string of the storage.
+            account: settings of an account in its place, by what follows the name of a connection.
             lock_host_id: the host id of the locks; of sites, what their host ids begin with.
             sites: the apps, which the hosts run in turn; none: all hosts run the scenario's app.
             way: returns the connection string of one host, by its name, if each has a way of its own to the storage.
@@ -222,6 +224,7 @@ class Fleet:
         self._stopped: set[Host] = set()  # by somebody outside
         self._folder = folder
         self._way = way or (lambda _: storage)
+        self._account = dict(account or {})
         self._lock_host_id = lock_host_id
         self._sites = sites
         self._bus = bus
@@ -232,6 +235,7 @@ class Fleet:
         config: dict[str, Any] = {
             "app": str(scenario.app),
             "storage": self._way(name),
+            "account": self._account,
             "host_id": "simulated" if scenario.same_app else f"simulated-{number}",
             "lock_host_id": self._lock_host_id,
             "singleton": scenario.singleton,

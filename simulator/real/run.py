@@ -28,7 +28,7 @@ from simulator.nemesis.wires import WireError, Wires, services_of
 from simulator.real.fleet import GRACE, TEMPORARY, Fleet, FleetTrouble
 from simulator.real.fleet_field import RealField, Wiring
 from simulator.real.settle import Interrupt, Signals, failing_over, hopeless, multiplying, outstanding
-from simulator.real.storage import Storage, StorageMeasure, StorageTrouble, checked_storage
+from simulator.real.storage import GivenStorage, Storage, StorageMeasure, StorageTrouble, checked_storage
 from simulator.real.supply import Supply
 from simulator.report.words import Phase, Progress, Reporter
 from simulator.work.apps import App, check_app, describe, described, end_describing, together
@@ -36,6 +36,7 @@ from simulator.work.deployments import deployments_of, shares_by_itself
 from simulator.work.feed import Feeder
 from simulator.work.own import check_messages, read_own
 from simulator.work.scenario import ScenarioError
+from singleton.settings.connection import parse_connection_string
 
 if TYPE_CHECKING:
     import subprocess
@@ -90,8 +91,8 @@ class RunOutcome:
     records: tuple[Record, ...] = field(repr=False, default=())
 
 
-def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> RunOutcome:
-    """Run a scenario.
+def run(scenario: Scenario, reporter: Reporter, signals: Signals, account: GivenStorage | None = None) -> RunOutcome:
+    """Run a scenario. ``account``: where its locks are, if the scenario names no storage; none: on an Azurite.
 
     Raises:
         ScenarioError: an option, the app or its messages can't be used.
@@ -102,7 +103,7 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> RunOutcome:
         raise RunTrouble("fake hosts need the package psutil (the extra [hosts]): pip install psutil")
     folder = Path(tempfile.mkdtemp(prefix="singleton-sim-"))
     keep = scenario.keep
-    course = _Course(scenario, folder, reporter, signals)
+    course = _Course(scenario, folder, reporter, signals, account)
     try:
         verdict = course.run()
         return RunOutcome(verdict, folder if keep else None, course.records)
@@ -129,8 +130,16 @@ def run(scenario: Scenario, reporter: Reporter, signals: Signals) -> RunOutcome:
 class _Course:
     """The steps of one run, in order, and how to undo each."""
 
-    def __init__(self, scenario: Scenario, folder: Path, reporter: Reporter, signals: Signals) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        reporter: Reporter,
+        signals: Signals,
+        account: GivenStorage | None,
+    ) -> None:
         self._scenario = scenario
+        self._account = account
         self._folder = folder
         self._reporter = reporter
         self._signals = signals
@@ -174,7 +183,7 @@ class _Course:
             describing = {folder: describe(folder) for folder in scenario.folders}
             for each in describing.values():
                 self._undo.callback(end_describing, each)
-        if not connection:
+        if not (connection or self._account):
             connection = self._start_azurite(describing)
         self._reporter.step(f"Reading the app in {' and '.join(map(str, scenario.folders))}")
         self._app = together({folder: described(process, folder) for folder, process in describing.items()})
@@ -202,6 +211,7 @@ class _Course:
         """Start the hosts and wait until all are ready."""
         scenario = self._scenario
         sites = deployments_of(scenario)
+        fresh = self._azurite is not None or self._account is not None  # the storage has nothing of earlier runs
         own = "" if self._azurite else f"simulated-{secrets.token_hex(4)}"
         lock_host_id = own + "-" * bool(own) if sites else own or "fleet"
         supply = self._supply = Supply(self._app, self._storage, scenario)
@@ -217,6 +227,7 @@ class _Course:
             scenario,
             self._folder,
             storage=self._connection,
+            account=self._account.settings if self._account else None,
             lock_host_id=lock_host_id,
             sites=sites,
             way=None if wiring is None else wiring.open,
@@ -225,9 +236,10 @@ class _Course:
         supply.serve(fleet)
         self._undo.callback(fleet.journal.close)
         self._undo.callback(fleet.end_at_once)
-        if self._azurite is None:
+        if not fresh:
             self._undo.callback(self._storage.clean, f"locks/{lock_host_id}" + "/" * (not sites))
-        self._measure = StorageMeasure(self._connection, self._folder)
+        endpoint = self._account.endpoint if self._account else parse_connection_string(self._connection, "").endpoint
+        self._measure = StorageMeasure(endpoint, self._folder)
         self._undo.callback(self._measure.stop)
         self._measure.start()
         fleet.journal.write(
@@ -254,7 +266,7 @@ class _Course:
             aimed=not scenario.struck,
             faults=scenario.kinds(),
             fault_every=scenario.fault_every,
-            fresh=self._azurite is not None,  # the storage has nothing of earlier runs
+            fresh=fresh,
         )
         if wiring is not None:
             plan = scenario.nemesis()

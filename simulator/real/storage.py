@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import time
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -17,8 +18,10 @@ from singleton.defer.trigger_queue import poison_queue
 from singleton.settings.connection import development_storage, parse_connection_string, redact
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    from azure.storage.queue import QueueServiceClient
 
     from simulator.work.apps import App
 
@@ -55,21 +58,35 @@ def checked_storage(text: str, *, cloud: bool) -> str:
     return storage.text
 
 
+@dataclass(frozen=True, slots=True)
+class GivenStorage:
+    """An account that the caller cares for, for an app without queues.
+
+    ``settings``: of a connection to it, by what follows the connection's name; ``endpoint``: the URL of its blobs.
+    """
+
+    settings: Mapping[str, str] = field(repr=False)
+    endpoint: str
+
+
 class Storage:
     """The queues of one account, for one app."""
 
     def __init__(self, connection_string: str, app: App) -> None:
+        self._connection_string = connection_string
+        self._app = app
+        self._clients: dict[str, Any] = {}
+        self._blobs: dict[str, Any] = {}
+        self._poison_before: dict[str, int] = {}
+
+    @cached_property
+    def _service(self) -> QueueServiceClient:
         # Half a second of imports; the fleet starts meanwhile.
         from azure.storage.queue import QueueServiceClient
 
         # The SDK's own retries wait for 15 seconds and more.
         limits: dict[str, Any] = {"connection_timeout": PATIENCE, "read_timeout": PATIENCE, "retry_total": 0}
-        self._connection_string = connection_string
-        self._service = QueueServiceClient.from_connection_string(connection_string, **limits)
-        self._app = app
-        self._clients: dict[str, Any] = {}
-        self._blobs: dict[str, Any] = {}
-        self._poison_before: dict[str, int] = {}
+        return QueueServiceClient.from_connection_string(self._connection_string, **limits)
 
     def prepare(self) -> None:
         """Create the app's queues.
@@ -160,7 +177,6 @@ class Storage:
         """Close all connections."""
         for client in (*self._clients.values(), *self._blobs.values()):
             client.close()
-        self._service.close()
 
     def _count(self, queue: str) -> int:
         properties = self._look(queue, self._client(queue).get_queue_properties)
@@ -203,8 +219,7 @@ class Storage:
 class StorageMeasure:
     """The process that measures how slow the storage of a run is (`simulator.host.storage_measure`)."""
 
-    def __init__(self, connection_string: str, folder: Path) -> None:
-        endpoint = parse_connection_string(connection_string, "--storage").endpoint
+    def __init__(self, endpoint: str, folder: Path) -> None:
         self._command = [*HOST, "--measure", endpoint, str(folder / f"{STORAGE}.jsonl")]
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -96,9 +96,10 @@ def _umask() -> int:
     return mask
 
 
-def _out_file(context: click.Context, parameter: click.Parameter, value: Path | None) -> OutFile | None:
+def out_file(context: click.Context, parameter: click.Parameter, value: str | Path | None) -> OutFile | None:
+    """Return the file of an option, as its callback. ``UsageError``: it can't be written."""
     try:
-        return None if value is None else OutFile(parameter.opts[0], value)
+        return None if value is None else OutFile(parameter.opts[0], Path(value))
     except OutFileError as error:
         raise click.UsageError(str(error), context) from None
 
@@ -106,7 +107,7 @@ def _out_file(context: click.Context, parameter: click.Parameter, value: Path | 
 TRACE: Final = click.option(
     "--trace",
     type=click.Path(path_type=Path),
-    callback=_out_file,
+    callback=out_file,
     metavar="FILE",
     help="Write what happened as a trace, which Perfetto opens.",
 )

@@ -129,7 +129,14 @@ class HostConfig:
     max_polling_interval: float = 1.0  # upper bound in seconds of the queues' polling interval (H-43)
     bus: str = ""  # URL of the run's message broker; empty if no function needs it
     site: str = ""  # the app's name in Azure; empty: as its settings say
+    account: dict[str, str] = field(default_factory=dict)
+    """The settings of that account, by what follows the connection's name; empty: ``storage`` says all."""
     parent: int = 0  # id of the process with which the host ends; 0: its parent process
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of a connection to the storage account, by what follows the connection's name."""
+        return self.account or {"": self.storage}
 
     @classmethod
     def read(cls, path: Path) -> Self:

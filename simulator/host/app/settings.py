@@ -69,9 +69,9 @@ def prepare(environment: MutableMapping[str, str], config: HostConfig) -> None:
             environment[name] = value
     for name, value in list(environment.items()):
         if _STORAGE_STRING.search(value):
-            environment[name] = config.storage
-    redirect(environment, {name for name in map(_identity_of, environment.items()) if name}, config.storage)
-    redirect(environment, [DEFAULT_CONNECTION], config.storage)
+            _point(environment, name, config.settings)
+    redirect(environment, {name for name in map(_identity_of, environment.items()) if name}, config.settings)
+    redirect(environment, [DEFAULT_CONNECTION], config.settings)
     fixed = {
         "AzureFunctionsWebHost__hostid": config.host_id,
         "AzureFunctionsJobHost__singleton__hostId": config.lock_host_id,
@@ -94,17 +94,22 @@ def _identity_of(item: tuple[str, str]) -> str:
     return name if key in _IDENTITY_KEYS or (key == "serviceuri" and service_at(item[1])) else ""
 
 
-def redirect(environment: MutableMapping[str, str], connections: Iterable[str], storage: str) -> None:
-    """Point every spelling of each connection at ``storage`` (H-21), and remove its identity settings (H-23)."""
+def redirect(environment: MutableMapping[str, str], connections: Iterable[str], account: Mapping[str, str]) -> None:
+    """Point every spelling of each connection at the account (H-21), and remove its identity settings (H-23)."""
     for connection in connections:
         wanted = _spellings(connection)
         for spelt in list(environment):
             known = normalised(spelt)
-            if known in wanted:
-                environment[spelt] = storage
-            elif known.startswith(tuple(f"{spelling}__" for spelling in wanted)):
+            if known.startswith(tuple(f"{spelling}__" for spelling in wanted)):
                 del environment[spelt]
-        environment[connection.strip() or DEFAULT_CONNECTION] = storage
+            elif known in wanted:
+                _point(environment, spelt, account)
+        _point(environment, connection.strip() or DEFAULT_CONNECTION, account)
+
+
+def _point(environment: MutableMapping[str, str], connection: str, account: Mapping[str, str]) -> None:
+    environment.pop(connection, None)
+    environment.update({f"{connection}{ending}": value for ending, value in account.items()})
 
 
 def is_set(settings: Mapping[str, str], connection: str) -> bool:

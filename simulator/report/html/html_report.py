@@ -19,7 +19,7 @@ from simulator.report.timeline.build import build_timeline, careful, without_sec
 from simulator.report.words import Line, fine_print, headline, summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from simulator.checks.reports import CheckResult
     from simulator.checks.verdict import Verdict
@@ -33,10 +33,13 @@ _EXACT: Final = 2**53
 _ESCAPES: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
-def packed(subject: ReportContent) -> str:
-    """Return a report's data as JSON that may stand inside HTML, whatever the names in it are."""
+def packed(subject: ReportContent, told: Callable[[Any], Any] = lambda data: data) -> str:
+    """Return a report's data as JSON that may stand inside HTML, whatever the names in it are.
+
+    ``told``: what may be told of the data; at least secrets are left out.
+    """
     data, texts = _data(subject)
-    whole = {**without_secrets(data), **texts}
+    whole = told({**without_secrets(data), **texts})
     return json.dumps(whole, separators=(",", ":"), allow_nan=False).translate(_ESCAPES)
 
 
@@ -156,8 +159,8 @@ SCRIPTS: Final = (
 """In this order: a script uses only scripts before it."""
 
 
-def as_page(subject: ReportContent) -> str:
-    """Return the report as one HTML document.
+def as_page(subject: ReportContent, told: Callable[[Any], Any] = lambda data: data) -> str:
+    """Return the report as one HTML document; ``told``: see `packed`.
 
     Its policy for content (CSP) allows exactly this style and this script, and no request at all.
     """
@@ -168,7 +171,7 @@ def as_page(subject: ReportContent) -> str:
         "TITLE": html.escape(careful(f"{subject.headline.text} {subject.title}")),
         "STYLE": style,
         "SCRIPT": script,
-        "DATA": packed(subject),
+        "DATA": packed(subject, told),
     }
     page = _file("page.html")
     pieces = page.split("@@")  # every second one is a name: what is put in is never looked at again

@@ -120,14 +120,14 @@ def test_every_storage_account_is_replaced_by_the_simulators(tmp_path: Path) -> 
 )
 def test_a_connection_leads_to_the_simulators_storage_however_it_was_spelt(spelling: str) -> None:
     environment = {spelling: "https://cloud.blob.core.windows.net" if spelling.endswith("Uri") else CLOUD}
-    redirect(environment, ["Orders"], OURS)
+    redirect(environment, ["Orders"], {"": OURS})
     assert resolve_blob_account("Orders", environment).endpoint == "http://127.0.0.1:1/ours"
     assert "cloud" not in " ".join(environment.values())
 
 
 def test_a_connection_without_a_name_is_the_default_one() -> None:
     environment: dict[str, str] = {}
-    redirect(environment, [""], OURS)
+    redirect(environment, [""], {"": OURS})
     assert environment == {"AzureWebJobsStorage": OURS}
 
 

@@ -1,0 +1,208 @@
+"""The course of a pilot: the container, all that is tried in it, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import secrets
+import time
+import uuid
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from simulator.pilot.assumptions import examine_account, try_assumptions
+from simulator.pilot.both_ways import compare_both_ways, live_both_ways
+from simulator.pilot.container import PREFIX, delete_container, make_container
+from simulator.pilot.idle import watch_idle
+from simulator.pilot.pilot_report import PilotResult
+from simulator.pilot.storm import storm
+from simulator.pilot.traffic import WAYS, Traffic, Way
+from simulator.real.settle import Interrupt, Signals
+from singleton.runtime.accounts.stores import open_container, open_through_sdk
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from simulator.checks.reports import CheckResult
+    from simulator.pilot.both_ways import Lived
+    from simulator.pilot.pilot_plan import PilotPlan
+    from simulator.real.run import RunOutcome
+    from simulator.real.storage import GivenStorage
+    from simulator.report.words import Reporter
+    from singleton.settings.connection import StorageAccount
+    from singleton.stores.azure_blob import AzureBlobLeaseStore
+    from singleton.stores.direct_blob import DirectBlobStore
+
+_T = TypeVar("_T")
+
+CYCLES: Final = 25
+HISTORIES: Final = 30
+TIMED: Final = 20
+LATER: Final = 2 * 3600.0
+"""Seconds beyond its time after which a pilot has ended, whatever it waited for."""
+_LOOK_EVERY: Final = 0.2
+
+
+class _Aside(Thread):
+    """Runs a coroutine on a loop of its own, so that signals find the main thread."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        super().__init__(name="pilot", daemon=True)
+        self._work = work
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Do the work."""
+        try:
+            with self._runner:
+                self.result = self._runner.run(self._work)
+        except BaseException as error:  # noqa: BLE001 - it is raised in the main thread
+            self.error = error
+
+    def wait(self) -> Any:
+        """Wait for the end, and return the result; an interrupt comes through."""
+        while self.is_alive():
+            self.join(_LOOK_EVERY)
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def stop(self) -> None:
+        """Cancel the work, and wait for its end."""
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(self._loop)])
+        self.join()
+
+
+class ContainerLeftError(Exception):
+    """The container of the pilot could not be deleted; the message says what to do."""
+
+
+@dataclass(kw_only=True)
+class Pilot:
+    """One pilot on an account. ``container``: its name, which nobody else uses."""
+
+    account: StorageAccount
+    storage: GivenStorage
+    plan: PilotPlan
+    reporter: Reporter
+    signals: Signals
+    container: str
+
+    def run(self) -> PilotResult:
+        """Try everything, and delete the container, whatever happens.
+
+        Raises:
+            StoreFailure: the container can't be made.
+            ContainerLeftError: the container can't be deleted.
+            Interrupt: a signal ended the pilot.
+        """
+        try:
+            with self.signals.held():
+                ends = time.time() + self.plan.seconds + LATER
+                self._aside(make_container(self.account, self.container, ends)).wait()
+            return self._try_all()
+        finally:
+            self.signals.close()
+            self.reporter.step("Deleting the container")
+            self._delete()
+
+    def _delete(self) -> None:
+        try:
+            self._aside(delete_container(self.account, self.container)).wait()
+        except StoreFailure as failure:
+            raise ContainerLeftError(
+                f"the container {self.container} could not be deleted ({failure}): delete it by hand"
+            ) from None
+
+    def _try_all(self) -> PilotResult:
+        began, plan, run = time.monotonic(), self.plan, None
+        alone, traffic = Traffic(), Traffic()
+        with contextlib.ExitStack() as ends:
+            self.reporter.step("Measuring latencies")
+            self._aside(self._latencies(alone), ends).wait()
+            idle = self._aside(watch_idle(self.account, self.container, plan.idle), ends)
+            self.reporter.step("Trying what locks assume about the service")
+            trying = self._aside(self._assumptions(traffic), ends)
+            parts, lived = trying.wait()
+            parts += compare_both_ways(lived)
+            if plan.storm:
+                part, run = self._storm()
+                parts.append(part)
+            if plan.idle:
+                self.reporter.step("Waiting for the idle connections")
+                parts.append(idle.wait())
+        parts.append(traffic.throttling())
+        return PilotResult(
+            parts=parts,
+            latencies=alone.latencies(),
+            left_out=plan.left_out(),
+            requests=alone.requests + traffic.requests,
+            seconds=time.monotonic() - began,
+            run=run,
+        )
+
+    def _aside(self, work: Coroutine[Any, Any, _T], ends: contextlib.ExitStack | None = None) -> _Aside:
+        with self.signals.held():
+            aside = _Aside(work)
+            aside.start()
+            if ends is not None:
+                ends.callback(aside.stop)
+        return aside
+
+    def _open(self, traffic: Traffic, way: Way) -> DirectBlobStore | AzureBlobLeaseStore:
+        return traffic.watch(open_container(self.account, self.container, way), way)
+
+    def _operator(self) -> AzureBlobLeaseStore:
+        return open_through_sdk(self.account, self.container)
+
+    async def _latencies(self, traffic: Traffic) -> None:
+        """Send the requests of a lock one at a time, while nothing else is sent."""
+        lease_id = str(uuid.uuid4())
+        for way in WAYS:
+            async with aclosing(self._open(traffic, way)) as store:
+                with contextlib.suppress(StoreFailure):  # the parts that follow say what is refused
+                    await store.create(f"latencies/{way}")
+                    for _ in range(CYCLES):
+                        etag = await store.acquire(f"latencies/{way}", lease_id, 15)
+                        await store.write(f"latencies/{way}", lease_id, {"SingletonEpoch": "1"}, etag)
+                        await store.renew(f"latencies/{way}", lease_id)
+                        await store.release(f"latencies/{way}", lease_id)
+
+    async def _assumptions(self, traffic: Traffic) -> tuple[list[CheckResult], list[Lived]]:
+        slow = self.plan.slow
+        timed = TIMED if self.plan.timed else 0
+        opened = partial(self._open, traffic)
+        parts = [try_assumptions(partial(opened, way), way, slow=slow) for way in WAYS]
+        lives = live_both_ways(opened, self._operator(), many=HISTORIES, timed=timed, seed=random.getrandbits(32))
+        account = examine_account(self._operator(), slow=slow)
+        found, lived = await asyncio.gather(asyncio.gather(account, *parts), lives)
+        return found, lived
+
+    def _storm(self) -> tuple[CheckResult, RunOutcome | None]:
+        with Signals() as signals:
+            found = storm(
+                self.storage,
+                self.container,
+                self.reporter,
+                signals,
+                seconds=self.plan.storm,
+                seed=random.getrandbits(32),
+            )
+        if signals.received:
+            self.signals.received += signals.received
+            raise Interrupt
+        return found
+
+
+def new_name() -> str:
+    """Return a name for the container of a pilot."""
+    return f"{PREFIX}{secrets.token_hex(8)}"

@@ -1,0 +1,134 @@
+"""``singleton-sim pilot``: a user's own storage account, tried in a container of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from simulator.pilot.container import Anonymous, delete_container, leftovers
+from simulator.pilot.course import ContainerLeftError, Pilot, new_name
+from simulator.pilot.pilot_plan import PilotPlan
+from simulator.program import ENVIRONMENT, complain
+from simulator.real.settle import Interrupt, Signals
+from simulator.real.storage import GivenStorage
+from simulator.report.files import OutFile, OutFileError, out_file
+from simulator.report.words import MARKS, PlainReporter
+from simulator.work.scenario import ScenarioError, in_seconds
+from singleton.base.errors import ConfigurationError
+from singleton.locking.acquisition import storage_error
+from singleton.settings.connection import configured, resolve_blob_account
+from singleton.stores.protocol import StoreFailure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from simulator.pilot.pilot_report import PilotResult
+    from singleton.settings.connection import StorageAccount
+
+FAILED: Final = 1
+UNKNOWN: Final = 4
+_CODES: Final = {"holds": 0, "failed": FAILED, "unknown": UNKNOWN}
+
+
+@click.command(
+    context_settings={"show_default": True, "max_content_width": 100},
+    epilog="Exit codes: 0 all was as assumed, 1 something was not, 2 a wrong option or connection, 3 the storage "
+    "refuses or does not answer, 4 nothing was wrong, but something is unknown; 128 + n ended by signal n.",
+)
+@click.option("--connection", required=True, metavar="NAME", help="The app setting of the storage account.")
+@click.option("--for", "seconds", default="20m", metavar="TIME", help="How long, from 10s to 4h.")
+@click.option("--yes", is_flag=True, show_default=False, help="Do not ask before anything is made.")
+@click.option("--json", "as_json", callback=out_file, metavar="FILE", help="Write the result as JSON.")
+@click.option("--report", callback=out_file, metavar="FILE", help="Write the result as one HTML file.")
+@click.pass_context
+def pilot(
+    context: click.Context, connection: str, seconds: str, as_json: OutFile | None, report: OutFile | None, *, yes: bool
+) -> None:
+    """Try a storage account of yours: does it do what locks rely on?
+
+    The pilot makes a container of its own there, tries each assumption about the service in it, runs hosts that are
+    killed and paused, and deletes it. First it says what it makes and about what it costs, and asks.
+    """
+    if not __debug__:
+        raise click.UsageError("python -O leaves assertions out, which the pilot needs: run it without -O")
+    try:
+        account = resolve_blob_account(connection, os.environ)
+        storage = GivenStorage(_settings(connection, account), account.endpoint)
+        plan = PilotPlan(seconds=in_seconds(seconds))
+    except (ConfigurationError, ScenarioError) as error:
+        raise click.UsageError(str(error)) from None
+    except ValueError as error:
+        raise click.UsageError(f"--for: {error}") from None
+    container = new_name()
+    for line in (f"Account: {account.endpoint}", *plan.words(container)):
+        click.echo(line)
+    try:
+        _offer_leftovers(account, ask=not yes)
+        if not yes:
+            _answered("Go on?", abort=True)
+        reporter = PlainReporter(sys.stdout)
+        with Signals() as signals:
+            try:
+                pilot = Pilot(
+                    account=account,
+                    storage=storage,
+                    plan=plan,
+                    reporter=reporter,
+                    signals=signals,
+                    container=container,
+                )
+                result = pilot.run()
+            except Interrupt:
+                context.exit(complain("interrupted; the container is deleted", signals.exit_code))
+    except StoreFailure as failure:
+        context.exit(complain(str(storage_error(container, failure, what="container")), ENVIRONMENT))
+    except ContainerLeftError as error:
+        context.exit(complain(str(error), ENVIRONMENT))
+    context.exit(_tell(result, Anonymous(account), as_json, report))
+
+
+def _settings(connection: str, account: StorageAccount) -> Mapping[str, str]:
+    """Return the settings of the connection, by what follows its name."""
+    if account.connection_string is not None:
+        return {"": account.connection_string}
+    return {f"__{key}": text for key, text in configured(connection, os.environ).keys.items()}
+
+
+def _answered(question: str, **options: Any) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on: read the lines above, and add --yes")
+    return click.confirm(question, **options)
+
+
+def _offer_leftovers(account: StorageAccount, *, ask: bool) -> None:
+    """Offer to delete the containers of pilots that were killed. Without a question they stay."""
+    try:
+        left = asyncio.run(leftovers(account))
+    except StoreFailure as failure:
+        if failure.meaning != "denied":
+            raise
+        click.echo("This connection may not list containers, so leftovers of earlier pilots can't be found.")
+        return
+    for name in left:
+        said = f"The container {name} was left by a pilot that was killed."
+        if not ask:
+            click.echo(f"{said} Without --yes, its deletion is offered.")
+        elif _answered(f"{said} Delete it?"):
+            asyncio.run(delete_container(account, name))
+
+
+def _tell(result: PilotResult, anonymous: Anonymous, as_json: OutFile | None, report: OutFile | None) -> int:
+    for line in (*result.lines(), result.headline()):
+        click.echo(f"{MARKS[line.mark]}{line.text}")
+    try:
+        for file, text in ((as_json, result.as_json), (report, result.as_html)):
+            if file is not None:
+                file.write(text(anonymous))
+                click.echo(f"Written without the account's name: {file.given}")
+    except OutFileError as error:
+        return complain(str(error), ENVIRONMENT)
+    return _CODES[result.outcome]
