@@ -20,7 +20,7 @@ from simulator.report.words import MARKS, PlainReporter
 from simulator.work.scenario import ScenarioError, in_seconds
 from singleton.base.errors import ConfigurationError
 from singleton.locking.acquisition import storage_error
-from singleton.settings.connection import configured, resolve_blob_account
+from singleton.settings.connection import DEFAULT_CONNECTION, configured, resolve_blob_account
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def pilot(
         raise click.UsageError("python -O leaves assertions out, which the pilot needs: run it without -O")
     try:
         account = resolve_blob_account(connection, os.environ)
-        storage = GivenStorage(_settings(connection, account), account.endpoint)
+        storage = given_storage(connection, account, os.environ)
         plan = PilotPlan(seconds=in_seconds(seconds))
     except (ConfigurationError, ScenarioError) as error:
         raise click.UsageError(str(error)) from None
@@ -67,9 +67,9 @@ def pilot(
     for line in (f"Account: {account.endpoint}", *plan.words(container)):
         click.echo(line)
     try:
-        _offer_leftovers(account, ask=not yes)
+        offer_leftovers(account, ask=not yes)
         if not yes:
-            _answered("Go on?", abort=True)
+            answered("Go on?", abort=True)
         reporter = PlainReporter(sys.stdout)
         with Signals() as signals:
             try:
@@ -91,20 +91,22 @@ def pilot(
     context.exit(_tell(result, Anonymous(account), as_json, report))
 
 
-def _settings(connection: str, account: StorageAccount) -> Mapping[str, str]:
-    """Return the settings of the connection, by what follows its name."""
+def given_storage(connection: str, account: StorageAccount, settings: Mapping[str, str]) -> GivenStorage:
+    """Return the account for the hosts of the storm, with the settings of the connection."""
     if account.connection_string is not None:
-        return {"": account.connection_string}
-    return {f"__{key}": text for key, text in configured(connection, os.environ).keys.items()}
+        return GivenStorage({"": account.connection_string}, account.endpoint)
+    keys = configured(connection.strip() or DEFAULT_CONNECTION, settings).keys
+    return GivenStorage({f"__{key}": text for key, text in keys.items()}, account.endpoint)
 
 
-def _answered(question: str, **options: Any) -> bool:
+def answered(question: str, **options: Any) -> bool:
+    """Ask. ``UsageError``: nobody can answer."""
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask on: read the lines above, and add --yes")
     return click.confirm(question, **options)
 
 
-def _offer_leftovers(account: StorageAccount, *, ask: bool) -> None:
+def offer_leftovers(account: StorageAccount, *, ask: bool) -> None:
     """Offer to delete the containers of pilots that were killed. Without a question they stay."""
     try:
         left = asyncio.run(leftovers(account))
@@ -117,7 +119,7 @@ def _offer_leftovers(account: StorageAccount, *, ask: bool) -> None:
         said = f"The container {name} was left by a pilot that was killed."
         if not ask:
             click.echo(f"{said} Without --yes, its deletion is offered.")
-        elif _answered(f"{said} Delete it?"):
+        elif answered(f"{said} Delete it?"):
             asyncio.run(delete_container(account, name))
 
 

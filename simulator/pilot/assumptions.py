@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from simulator.checks.findings import note, unproven, violation
 from simulator.checks.reports import CheckResult
 from simulator.pilot.assumed.histories import DIVERGENCES
-from simulator.pilot.assumed.lease_table import TABLE
+from simulator.pilot.assumed.lease_table import TABLE, OtherLeaseError
 from simulator.pilot.assumed.scenarios import QUICK, SLOW, Fixture, on_state
 from simulator.pilot.traffic import LAST
 from singleton.base.errors import StorageError
@@ -44,9 +44,9 @@ async def try_assumptions(open_store: Callable[[], LeaseStore], way: Way, *, slo
         async def one(name: str, trial: Trial, known: str, *, waits: bool) -> list[Finding]:
             fixture = Fixture(store=store, other=other, name=f"{way}/{name.replace(' ', '-')}", wait=asyncio.sleep)
             if waits:
-                return await _tried(name, trial, fixture, known)
+                return await tried(name, trial, fixture, known)
             async with line:
-                return await _tried(name, trial, fixture, known)
+                return await tried(name, trial, fixture, known)
 
         trials = [one(*each, waits=False) for each in _quick()]
         if slow:
@@ -69,6 +69,12 @@ def _slow() -> Iterator[tuple[str, Trial, str]]:
     yield from ((_words(each), each, "") for each in SLOW)
 
 
+def all_trials() -> Iterator[tuple[str, Trial, str]]:
+    """Yield each assumption in words, how it is tried, and the name of a known difference."""
+    yield from _quick()
+    yield from _slow()
+
+
 def _of_row(row: LeaseRow) -> tuple[str, Trial, str]:
     return str(row), lambda fixture: on_state(row, fixture), row.divergence
 
@@ -77,7 +83,7 @@ def _words(scenario: Trial) -> str:
     return scenario.__name__.replace("_", " ")
 
 
-async def _tried(name: str, trial: Trial, fixture: Fixture, known: str) -> list[Finding]:
+async def tried(name: str, trial: Trial, fixture: Fixture, known: str) -> list[Finding]:
     """Try an assumption; again if no usable answer came. ``known``: the name of a known difference from it."""
     why = ""
     for number in range(TRIES):
@@ -92,7 +98,7 @@ async def _tried(name: str, trial: Trial, fixture: Fixture, known: str) -> list[
             if denied := [each for each in failures if each.meaning == "denied"]:
                 return [unproven(f"{name}: not allowed to this connection ({denied[0]})")]
             if not isinstance(error, TimeoutError) and not any(each.meaning == "transient" for each in failures):
-                if known and isinstance(error, AssertionError):
+                if known and isinstance(error, OtherLeaseError):
                     return [note(f"{name}: {known}: {DIVERGENCES[known]}")]
                 return [violation(f"{name}: {why}. The last requests: {_shown(last)}")]
             why += f" ({[each for each in failures if each.meaning == 'transient'][-1:] or 'no end'})"

@@ -22,6 +22,7 @@ from simulator.pilot.pilot_report import PilotResult
 from simulator.pilot.storm import storm
 from simulator.pilot.traffic import WAYS, Traffic, Way
 from simulator.real.settle import Interrupt, Signals
+from simulator.report.timeline.build import count_calls
 from singleton.runtime.accounts.stores import open_container, open_through_sdk
 from singleton.stores.protocol import StoreFailure
 
@@ -125,10 +126,11 @@ class Pilot:
 
     def _try_all(self) -> PilotResult:
         began, plan, run = time.monotonic(), self.plan, None
-        alone, traffic = Traffic(), Traffic()
+        traffic = Traffic()
         with contextlib.ExitStack() as ends:
             self.reporter.step("Measuring latencies")
-            self._aside(self._latencies(alone), ends).wait()
+            self._aside(self._latencies(traffic), ends).wait()
+            traffic.timing = False
             idle = self._aside(watch_idle(self.account, self.container, plan.idle), ends)
             self.reporter.step("Trying what locks assume about the service")
             trying = self._aside(self._assumptions(traffic), ends)
@@ -143,9 +145,9 @@ class Pilot:
         parts.append(traffic.throttling())
         return PilotResult(
             parts=parts,
-            latencies=alone.latencies(),
+            latencies=traffic.latencies(),
             left_out=plan.left_out(),
-            requests=alone.requests + traffic.requests,
+            requests=traffic.requests + _requests_of(run),
             seconds=time.monotonic() - began,
             run=run,
         )
@@ -169,9 +171,9 @@ class Pilot:
         lease_id = str(uuid.uuid4())
         for way in WAYS:
             async with aclosing(self._open(traffic, way)) as store:
-                with contextlib.suppress(StoreFailure):  # the parts that follow say what is refused
-                    await store.create(f"latencies/{way}")
-                    for _ in range(CYCLES):
+                for _ in range(CYCLES):
+                    with contextlib.suppress(StoreFailure):  # the parts that follow say what is refused
+                        await store.create(f"latencies/{way}")
                         etag = await store.acquire(f"latencies/{way}", lease_id, 15)
                         await store.write(f"latencies/{way}", lease_id, {"SingletonEpoch": "1"}, etag)
                         await store.renew(f"latencies/{way}", lease_id)
@@ -201,6 +203,11 @@ class Pilot:
             self.signals.received += signals.received
             raise Interrupt
         return found
+
+
+def _requests_of(run: RunOutcome | None) -> int:
+    """Return how many requests the hosts of a storm have sent."""
+    return 0 if run is None else sum(sum(calls.values()) for calls in count_calls(run.records).values())
 
 
 def new_name() -> str:

@@ -43,7 +43,7 @@ async def watch_idle(account: StorageAccount, container: str, minutes: Sequence[
     found = await asyncio.gather(*(_idle_for(account, container, each) for each in minutes))
     promise = "An idle connection costs no lock: none is used that was idle for 15 s."
     return CheckResult(
-        name="idle connections", promise=promise, looked_at={"connections": len(found)}, findings=tuple(found)
+        name="idle connections", promise=promise, looked_at={"connections kept idle": len(found)}, findings=tuple(found)
     )
 
 

@@ -39,12 +39,14 @@ class Latency:
 
 
 class Traffic:
-    """Times the requests of the stores that it watches."""
+    """Counts and times the requests of the stores that it watches."""
 
     def __init__(self) -> None:
         self._took: defaultdict[tuple[Way, str], list[float]] = defaultdict(list)
         self._throttled: list[StoreFailure] = []
         self.requests = 0
+        self.timing = True
+        """Whether requests are sent one at a time, so that their times are latencies."""
 
     def watch(self, store: _StoreT, way: Way) -> _StoreT:
         """Return the store, with each of its requests timed."""
@@ -65,7 +67,8 @@ class Traffic:
             raise
         finally:
             self.requests += 1
-            self._took[way, name.rstrip("_")].append(clock() - began)
+            if self.timing and failed is None:
+                self._took[way, name.rstrip("_")].append(clock() - began)
             LAST.get([]).append((name.rstrip("_"), failed))
 
     def latencies(self) -> list[Latency]:

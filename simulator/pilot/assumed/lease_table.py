@@ -170,8 +170,13 @@ async def state_of(store: LeaseStore, name: str) -> LeaseState | None:
         return None
 
 
+class OtherLeaseError(AssertionError):
+    """A renewal returned the id of another lease: the difference A-1, which locks notice."""
+
+
 async def _renewed(store: LeaseStore, name: str, lease_id: str) -> None:
-    assert await store.renew(name, lease_id) == lease_id, "renewed for somebody else"
+    if (renewed := await store.renew(name, lease_id)) != lease_id:
+        raise OtherLeaseError(f"renewed for somebody else: {renewed}")
 
 
 async def check(store: LeaseStore, row: LeaseRow, name: str) -> None:
