@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from simulator.checks.findings import Finding
     from simulator.pilot.assumed.lease_table import LeaseRow
-    from simulator.pilot.traffic import Way
+    from simulator.pilot.traffic import StoreWay
     from singleton.stores.protocol import LeaseStore
 
     Trial: TypeAlias = Callable[[Fixture], Coroutine[Any, Any, None]]
@@ -35,7 +35,7 @@ SHOWN: Final = 6
 PAUSE: Final = 1.0
 
 
-async def try_assumptions(open_store: Callable[[], LeaseStore], way: Way, *, slow: bool) -> CheckResult:
+async def try_assumptions(open_store: Callable[[], LeaseStore], way: StoreWay, *, slow: bool) -> CheckResult:
     """Try all assumptions by one way to the service; ``slow``: also those that wait for the end of a lease."""
     line = asyncio.Semaphore(AT_ONCE)
     store, other = open_store(), open_store()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from simulator.checks.findings import Finding
     from simulator.pilot.assumed.histories import Ask, Comparison, ServiceAnswer
-    from simulator.pilot.traffic import Way
+    from simulator.pilot.traffic import StoreWay
     from singleton.stores.azure_blob import AzureBlobLeaseStore
     from singleton.stores.protocol import LeaseStore
 
@@ -41,19 +41,19 @@ class Lived:
     """A history, and what came of it by each way; ``timed``: time passed between its rounds."""
 
     asks: Sequence[Ask]
-    answers: dict[Way, list[ServiceAnswer]]
+    answers: dict[StoreWay, list[ServiceAnswer]]
     timed: bool
 
 
 async def live_both_ways(
-    open_store: Callable[[Way], LeaseStore], operator: AzureBlobLeaseStore, *, many: int, timed: int, seed: int
+    open_store: Callable[[StoreWay], LeaseStore], operator: AzureBlobLeaseStore, *, many: int, timed: int, seed: int
 ) -> list[Lived]:
     """Ask for ``many`` histories in which no time passes, and for ``timed`` in which leases end."""
     rng = random.Random(seed)
     drawn = [(random_rounds(rng, ROUNDS), number >= many) for number in range(many + timed)]
     begin, line = asyncio.get_running_loop().time(), asyncio.Semaphore(AT_ONCE)
 
-    async def one(number: int, way: Way, store: LeaseStore) -> list[ServiceAnswer]:
+    async def one(number: int, way: StoreWay, store: LeaseStore) -> list[ServiceAnswer]:
         rounds, late = drawn[number]
         times = [begin + APART * each * late for each in range(ROUNDS)]
         return await live(RealBlob(store, operator, f"histories/{way}-{number}"), rounds, times, line)

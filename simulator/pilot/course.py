@@ -20,7 +20,7 @@ from simulator.pilot.container import PREFIX, delete_container, make_container
 from simulator.pilot.idle import watch_idle
 from simulator.pilot.pilot_report import PilotResult
 from simulator.pilot.storm import storm
-from simulator.pilot.traffic import WAYS, Traffic, Way
+from simulator.pilot.traffic import WAYS, PilotRequests, StoreWay
 from simulator.real.settle import Interrupt, Signals
 from simulator.report.timeline.build import count_calls
 from singleton.runtime.accounts.stores import open_container, open_through_sdk
@@ -126,7 +126,7 @@ class Pilot:
 
     def _try_all(self) -> PilotResult:
         began, plan, run = time.monotonic(), self.plan, None
-        traffic = Traffic()
+        traffic = PilotRequests()
         with contextlib.ExitStack() as ends:
             self.reporter.step("Measuring latencies")
             self._aside(self._latencies(traffic), ends).wait()
@@ -160,13 +160,13 @@ class Pilot:
                 ends.callback(aside.stop)
         return aside
 
-    def _open(self, traffic: Traffic, way: Way) -> DirectBlobStore | AzureBlobLeaseStore:
+    def _open(self, traffic: PilotRequests, way: StoreWay) -> DirectBlobStore | AzureBlobLeaseStore:
         return traffic.watch(open_container(self.account, self.container, way), way)
 
     def _operator(self) -> AzureBlobLeaseStore:
         return open_through_sdk(self.account, self.container)
 
-    async def _latencies(self, traffic: Traffic) -> None:
+    async def _latencies(self, traffic: PilotRequests) -> None:
         """Send the requests of a lock one at a time, while nothing else is sent."""
         lease_id = str(uuid.uuid4())
         for way in WAYS:
@@ -179,7 +179,7 @@ class Pilot:
                         await store.renew(f"latencies/{way}", lease_id)
                         await store.release(f"latencies/{way}", lease_id)
 
-    async def _assumptions(self, traffic: Traffic) -> tuple[list[CheckResult], list[Lived]]:
+    async def _assumptions(self, traffic: PilotRequests) -> tuple[list[CheckResult], list[Lived]]:
         slow = self.plan.slow
         timed = TIMED if self.plan.timed else 0
         opened = partial(self._open, traffic)

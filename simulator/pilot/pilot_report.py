@@ -125,7 +125,11 @@ class PilotResult:
             title="singleton-sim pilot",
             headline=self.headline(),
             lines=[*self.lines(), *(Line(each.mark, f"storm: {each.text}") for each in page.lines)],
-            facts=[("requests", f"{self.requests:,}"), ("seconds", f"{self.seconds:.0f}"), *page.facts],
+            facts=[
+                ("requests", f"{self.requests:,}"),
+                ("seconds", f"{self.seconds:.0f}"),
+                *(fact for fact in page.facts if fact[0] != "seconds"),
+            ],
             checks=[*self.parts, *checks],
             story=self.table(),
             again="singleton-sim pilot --connection NAME",

@@ -31,7 +31,7 @@ HOSTS: Final = 5
 KILLS: Final = 2
 PAUSES: Final = 2
 PROMISE: Final = "Never two inside one lock, no message lost, and each lock of a killed host is taken over in time."
-_APP: Final = Path(__file__).parent / "storm_app" / "function_app.py"
+_APP: Final = Path(__file__).with_name("storm_app.py")
 _OVERRIDES: Final = ("azurefunctionsjobhost__", "azurefunctionswebhost__", "singleton_")
 """How settings begin that would lead the hosts elsewhere."""
 
@@ -40,7 +40,7 @@ _OVERRIDES: Final = ("azurefunctionsjobhost__", "azurefunctionswebhost__", "sing
 def storm_app(container: str) -> Iterator[Path]:
     """Lay the app of the storm out in a folder of its own, with its locks in this container."""
     with tempfile.TemporaryDirectory(prefix="singleton-pilot-") as folder:
-        shutil.copy(_APP, folder)
+        shutil.copy(_APP, Path(folder) / "function_app.py")
         host = {
             "version": "2.0",
             "extensionBundle": {"id": "Microsoft.Azure.Functions.ExtensionBundle", "version": "[4.*, 5.0.0)"},

@@ -17,8 +17,8 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-Way: TypeAlias = Literal["direct", "sdk"]
-WAYS: Final[tuple[Way, ...]] = ("direct", "sdk")
+StoreWay: TypeAlias = Literal["direct", "sdk"]
+WAYS: Final[tuple[StoreWay, ...]] = ("direct", "sdk")
 _StoreT = TypeVar("_StoreT")
 
 LAST: ContextVar[list[tuple[str, StoreFailure | None]]] = ContextVar("LAST")
@@ -30,7 +30,7 @@ _THROTTLED: Final = (429, 503)
 class Latency:
     """How long the requests of an operation took by one way, in milliseconds."""
 
-    way: Way
+    way: StoreWay
     operation: str
     requests: int
     median: float
@@ -38,24 +38,26 @@ class Latency:
     longest: float
 
 
-class Traffic:
+class PilotRequests:
     """Counts and times the requests of the stores that it watches."""
 
     def __init__(self) -> None:
-        self._took: defaultdict[tuple[Way, str], list[float]] = defaultdict(list)
+        self._took: defaultdict[tuple[StoreWay, str], list[float]] = defaultdict(list)
         self._throttled: list[StoreFailure] = []
         self.requests = 0
         self.timing = True
         """Whether requests are sent one at a time, so that their times are latencies."""
 
-    def watch(self, store: _StoreT, way: Way) -> _StoreT:
+    def watch(self, store: _StoreT, way: StoreWay) -> _StoreT:
         """Return the store, with each of its requests timed."""
         for name, method in inspect.getmembers(type(store), inspect.iscoroutinefunction):
             if not name.startswith("_") and name != "aclose":
                 setattr(store, name, functools.partial(self._timed, way, name, functools.partial(method, store)))
         return store
 
-    async def _timed(self, way: Way, name: str, send: Callable[..., Awaitable[Any]], *asked: Any, **more: Any) -> Any:
+    async def _timed(
+        self, way: StoreWay, name: str, send: Callable[..., Awaitable[Any]], *asked: Any, **more: Any
+    ) -> Any:
         clock, failed = asyncio.get_running_loop().time, None
         began = clock()
         try:

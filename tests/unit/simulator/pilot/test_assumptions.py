@@ -13,7 +13,7 @@ from simulator.pilot import assumptions
 from simulator.pilot.assumed.lease_table import A, B
 from simulator.pilot.assumed.scenarios import Fixture
 from simulator.pilot.assumptions import all_trials, examine_account, tried, try_assumptions
-from simulator.pilot.traffic import Traffic
+from simulator.pilot.traffic import PilotRequests
 from simulator.virtual.time.loop import VirtualLoop
 from singleton.stores.protocol import StoreFailure
 from singleton.testing.storage.memory_store import MemoryLeaseStore
@@ -31,7 +31,7 @@ BUSY = StoreFailure(503, "ServerBusy", retry_after=2.0)
 
 def changed(change: Callable[[int, str, Any], Any]) -> tuple[MemoryLeaseStore, list[str]]:
     """Return the model, whose answers are changed by their number and operation, and a list of its requests."""
-    store, calls, traffic = MemoryLeaseStore(), list[str](), Traffic()
+    store, calls, traffic = MemoryLeaseStore(), list[str](), PilotRequests()
 
     async def answered(name: str, send: Callable[..., Any], *asked: Any, **more: Any) -> Any:
         number = len(calls)
@@ -135,7 +135,7 @@ def test_the_checks_of_doctor_are_findings_and_an_account_that_is_hidden_is_unkn
 
 
 def test_throttling_is_told_with_the_longest_wait_that_was_asked_for() -> None:
-    traffic = Traffic()
+    traffic = PilotRequests()
 
     class Busy(MemoryLeaseStore):
         async def create(self, name: str, metadata: Any = None) -> None:

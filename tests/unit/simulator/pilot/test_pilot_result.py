@@ -122,6 +122,14 @@ def test_the_app_of_the_storm_has_its_locks_in_the_container() -> None:
     assert not folder.exists()
 
 
+def test_a_refusal_under_another_code_of_the_same_meaning_is_a_note() -> None:
+    asks = [Ask(call="create"), Ask(call="release")]
+    refused = ServiceAnswer(outcome="409 LeaseNotPresentWithLeaseOperation", state="available")
+    lived = Lived(asks=asks, answers={"direct": [MADE, refused], "sdk": [MADE, refused]}, timed=False)
+    (finding,) = compare_both_ways([lived])[1].findings
+    assert (finding.kind, finding.text.startswith("another code: ")) == ("note", True)
+
+
 @pytest.mark.parametrize(
     ("direct", "sdk", "kinds"),
     [
