@@ -96,7 +96,7 @@ def _not_allowed(history: History) -> Iterator[Finding]:
     against = Counter[tuple[str, str]]()
     early: dict[str, list[Refusal]] = defaultdict(list)
     patience = patience_told(history)
-    for refusal, why in _refused_wrongly(history):
+    for refusal, why in refused_wrongly(history):
         if why == "early" and _limit(history, refusal, patience) < math.inf:
             early[refusal.function].append(refusal)
         else:
@@ -134,12 +134,7 @@ def _limit(history: History, refusal: Refusal, patience: Mapping[tuple[str, str]
     return function.gives_up_after if function.on_contention in {"wait", LEFT} else function.timeout or 0.0
 
 
-def refused_early(history: History) -> set[tuple[str, str]]:
-    """Return the hosts and invocations that were refused a lock before the time that the policy says."""
-    return {(refusal.host, outside(refusal.owner)) for refusal, why in _refused_wrongly(history) if why == "early"}
-
-
-def _refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early", "other policy"]]]:
+def refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early", "other policy"]]]:
     """Yield refusals that neither the policy of the function allows, nor ``max_waiting``, nor the ``functionTimeout``.
 
     A listener's queue gets its messages back, and its timer's runs are skipped. A caller whose wait might never end may

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
 
-from simulator.checks.accounts import refused_early
+from simulator.checks.accounts import refused_wrongly
 from simulator.checks.coalesced import LEFT
 from simulator.checks.excuses import CALL, OUTAGE, behind_failure, behind_return, disturbed, is_slowed
 from simulator.checks.findings import Finding, count, note, unproven, violation
+from simulator.history.deeds import outside
 from simulator.history.slowness import STORAGE
 from singleton.defer.trigger_queue import poison_queue
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from simulator.history.facts import History, Invocation, Message, Refusal
-    from simulator.history.functions import Function
     from simulator.history.outages import PutBack
 
 
@@ -93,7 +93,8 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
     states: Counter[str] = Counter()
     troubles: list[MessageTrouble] = []
     findings: list[Finding] = []
-    refused, early = {(refusal.host, refusal.owner): refusal for refusal in history.refusals}, refused_early(history)
+    refused = {(each.host, outside(each.owner)): each for each in history.refusals}
+    wrongly = {(each.host, outside(each.owner)) for each, _ in refused_wrongly(history)}
     sent = [message for message in history.messages.values() if message.sent is not None]
     unread = Counter(message.queue for message in sent if not history.reads(message.queue))
     for message, state, ran in final_states(history):
@@ -106,7 +107,7 @@ def check_messages(history: History) -> tuple[Messages, list[Finding]]:
         wrong = _troubles(history, message, state, ran)
         troubles += [MessageTrouble(id=message.id, queue=message.queue, key=message.key, what=what) for what in wrong]
         if state == "poisoned":
-            findings.append(_judge_poison(history, message, refused, early))
+            findings.append(_judge_poison(history, message, refused, wrongly))
         findings += _judge_failures(history, message)
     messages = Messages(**states, troubles=tuple(troubles))
     return messages, [*_judge(messages), *_merged(findings), *_outgoing(unread)]
@@ -299,7 +300,7 @@ def _judge(messages: Messages) -> Iterator[Finding]:
 
 
 def _judge_poison(
-    history: History, message: Message, refused: Mapping[tuple[str, str], Refusal], early: set[tuple[str, str]]
+    history: History, message: Message, refused: Mapping[tuple[str, str], Refusal], wrongly: set[tuple[str, str]]
 ) -> Finding:
     """The function itself is the cause of a poison message if its errors, or its policy, brought it there."""
     failed = [call for call in message.invocations if call.ending == "error"]
@@ -313,7 +314,6 @@ def _judge_poison(
     blamed = {call.blames for call in failed if call.id not in caused | outlived}
     if history.rough:  # if the lock may fail at any time, the function itself gives up its message
         blamed -= LOCK_FAULTS
-    names = {call.blames or error_name(call) for call in failed}
     where = f"{'dead-lettered' if is_dead_lettered(message.queue) else 'poisoned'} from {message.queue!r}"
     if not message.poisoned:
         where = f"left in {message.queue!r}, which has no poison queue,"
@@ -325,25 +325,28 @@ def _judge_poison(
         return note(f"{where} by deliveries that never reached a host, which count all the same")
     if not failed:
         return violation(f"{where} without one failed invocation")
-    if any(error_name(call) == UNSENT and (call.host, call.id) in refused for call in failed):
+    owners = {(call.host, call.id): refused.get((call.host, call.id)) for call in failed}
+    unsent = [owners[call.host, call.id] for call in failed if error_name(call) == UNSENT]
+    if any(each is not None and each.owner == outside(each.owner) for each in unsent):
         return violation(
             f"{where} because it was skipped: the None of a skipped call can't be sent to a $return output; give the "
             "function a func.Out parameter instead"
         )
     policies = {history.function(call.function).on_contention for call in failed}
     by_lock = [call for call in failed if call.blames == "LockNotAcquired"]
-    causes = {_why_refused(history.function(call.function), refused.get((call.host, call.id))) for call in by_lock}
+    causes = {_why_refused(history, call, owners[call.host, call.id]) for call in by_lock}
     if blamed == {"LockNotAcquired"} and policies == {"defer"} and not any("when_full" in cause for cause in causes):
         return violation(f'{where} by contention alone, which on_contention="defer" rules out')
-    if any(call.blames == "LockNotAcquired" and (call.host, call.id) in early for call in failed):
-        return violation(f"{where} by waits for the lock that ended before their time")
-    if "LockNotAcquired" in blamed:
-        return note(f"{where}: {', or '.join(sorted(causes))}")
-    if outlived and names == {"LockLost"}:
-        return note(f"{where}: max_hold ended its body each time")
-    if names == {UNSENT}:
+    if any((call.host, call.id) in wrongly for call in by_lock):
+        return violation(f"{where} by refusals that no policy of its function allows")
+    struck = {call.blames for call in failed if call.blames in LOCK_FAULTS and call.id not in outlived}
+    own = {call.blames or error_name(call) for call in failed if call.blames not in {"LockNotAcquired", *LOCK_FAULTS}}
+    said = [*sorted(causes), *["max_hold ended its body each time"] * bool(outlived)]
+    said += [f"what befell its hosts or the storage failed it ({', '.join(sorted(struck))})"] * bool(struck)
+    if own == {UNSENT} and not said:
         return note(f"{where} because its function's outputs could not be sent ({failed[-1].error})")
-    return note(f"{where} by its function's own errors ({', '.join(sorted(names)) or 'unnamed'})")
+    errors = f"its function's own errors ({', '.join(sorted(own)) or 'unnamed'})"
+    return note(f"{where}: {', or '.join([*said, *[errors] * bool(own)])}" if said else f"{where} by {errors}")
 
 
 def _judge_failures(history: History, message: Message) -> Iterator[Finding]:
@@ -386,17 +389,26 @@ def _is_hindered(history: History, call: Invocation) -> bool:
     return ended or slow or disturbed(history, call.host, call.start, call.end + AFTERWARDS)
 
 
-def _why_refused(function: Function, refusal: Refusal | None) -> str:
+def _why_refused(history: History, call: Invocation, refusal: Refusal | None) -> str:
     """Say what gives a delivery up, and when: the policy, ``max_waiting``, or the end of the time for the wait."""
+    own = history.function(call.function)
+    function = own if refusal is None else history.function(refusal.function)
+    ran = any((body.host, body.owner) == (call.host, call.id) for body in history.sections)
+    if function.blob or not function.guarded or (refusal is None and ran):
+        return "a lock that its body asked for was taken"
+
+    def of_it(what: str) -> str:
+        return f"its {what}" if function is own else f"the {what} of {function.name!r}"
+
     full = refusal is not None and refusal.reason == function.when_full != function.on_contention
     if full and function.max_waiting is not None:
         return f'when_full="{function.when_full}" gives a delivery up each time max_waiting others wait'
     if function.on_contention == "raise":
         why = 'on_contention="raise"'
     elif function.on_contention == "custom" and refusal is not None and refusal.reason == "raise":
-        why = "the answer 'raise' of its policy"
+        why = f"the answer 'raise' of {of_it('policy')}"
     else:
-        why = "its functionTimeout" if function.timeout is None and function.limit is not None else "its timeout"
+        why = of_it("functionTimeout" if function.timeout is None and function.limit is not None else "timeout")
     return f"{why} gives a delivery up each time the lock is taken"
 
 

@@ -231,7 +231,7 @@ def test_a_message_whose_waits_ended_early_is_not_the_apps_poison(waited: float,
     story.add(2 + waited, "host-2", "invocation_ended", function="ship", invocation="one", message="m", **failed)
     story.add(7, "host-2", "message_poisoned", queue="orders", id="m")
     verdict = judge(story.end(40))
-    told = "1 message poisoned from 'orders' by waits for the lock that ended before their time"
+    told = "1 message poisoned from 'orders' by refusals that no policy of its function allows"
     assert (told in verdict.violations) is breaks
     assert any('on_contention="raise" gives a delivery up' in text for text in verdict.notes) is not breaks
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from simulator.checks.messages import HIDDEN
 from simulator.checks.verdict import judge
+from simulator.history.deeds import inside
 from tests.support.journals import Story, good_story, key_lock
 
 
@@ -184,8 +185,35 @@ def test_poison_by_refusals_names_the_option_that_refused(
 ) -> None:
     story = poisoned("LockNotAcquired: taken").know(on_contention=policy, **known)
     for delivery in range(1, 6):
-        story.lock(delivery + 0.4, "host-1", "contended", key_lock("a"), f"{delivery - 1}", reason=reason)
+        for kind in [*["waiting"] * ("max_waiting" in known), "contended"]:
+            story.lock(delivery + 0.4, "host-1", kind, key_lock("a"), f"{delivery - 1}", reason=reason)
     assert f"1 message poisoned from 'orders': {said}" in judge(story.end(30)).notes
+
+
+@pytest.mark.parametrize(
+    ("guarded", "owner", "said"),
+    [
+        (True, inside("2", "book"), "the timeout of 'book' gives a delivery up each time the lock is taken"),
+        (False, "other", "a lock that its body asked for was taken"),
+    ],
+)
+def test_poison_by_another_lock_than_its_functions_own_is_told_as_such(*, guarded: bool, owner: str, said: str) -> None:
+    story = poisoned("LockNotAcquired: taken").know(guarded=guarded)
+    story.add(0.2, "host-1", "guard", name="book", guarded=True, timeout=0.2, on_contention="wait")
+    story.lock(3.1, "host-1", "waiting", key_lock("b"), owner, function="book")
+    story.lock(3.4, "host-1", "contended", key_lock("b"), owner, function="book", reason="timeout")
+    assert any(said in text for text in judge(story.end(30)).notes)
+
+
+def test_poison_by_a_fault_is_not_told_as_the_functions_own_errors() -> None:
+    story = poisoned("StorageUnavailable: no answer")
+    for record in story.records:
+        if record.event == "invocation_ended" and record.fields["outcome"] == "error":
+            record.fields["blames"] = "StorageUnavailable"  # type: ignore[index]
+    story.add(1, "host-1", "pause")
+    story.add(6, "host-1", "resume")
+    said = "1 message poisoned from 'orders': what befell its hosts or the storage failed it (StorageUnavailable)"
+    assert said in judge(story.end(30)).notes
 
 
 UNSENT = "OutputError: output '$return': unable to encode outgoing TypedData"
