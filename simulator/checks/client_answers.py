@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.accounts import TakenSpan, taken
-from simulator.checks.excuses import ASKED, disturbed, is_broken
+from simulator.checks.excuses import ASKED, disturbed, is_broken, span
 from simulator.checks.findings import Finding, by_function, count, violation
 from simulator.checks.losses import ASKS
 from simulator.history.deeds import may_be_repeated
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _EARLY: Final = 0.1
 """Seconds by which a timer may be early."""
+_LONGEST: Final = 60.0
+"""Seconds of the longest lease."""
 _SLOW: Final = 0.5
 """Seconds for which a request may be under way without trouble."""
 
@@ -97,18 +99,15 @@ def _waiting_for_each_other(history: History) -> Iterator[Finding]:
     Each process asks for the locks of a set in one order, so that two sets never wait for each other.
     """
     sets = [each for each in history.looks if each.event == "set_refused"]
-    if not sets or history.faults or history.outside or history.pauses or history.deaths or history.worker_ends:
+    if not sets:
         return
+    struck, spans = [*_struck(history)], taken(history)
     groups: list[set[str]] = []
     for each in sets:
         mine = {_lock_of(history, each, name) for name in each.get("names")}
         groups = [*(group for group in groups if not group & mine), mine.union(*(g for g in groups if g & mine))]
     for group in groups:
-        had = [
-            (got.t, max(got.until, got.t + history.function(got.function).at_least) + ASKED)
-            for got in history.acquisitions
-            if got.lock in group
-        ]
+        had = [*struck, *((since, until + ASKED) for lock in group for since, until, _ in spans.get(lock, ()))]
         had += [(asker.start, asker.end) for asker in history.askers if asker.lock in group]  # it may lead, unseen
         vain = []
         for each in (each for each in sets if _lock_of(history, each, each.get("names")[0]) in group):
@@ -127,6 +126,17 @@ def _waiting_for_each_other(history: History) -> Iterator[Finding]:
                 f"{min(group)!r}: sets that wait for each other; the longest for {took:.1f} s, on {first.host}, until "
                 f"second {first.t - history.start:.1f}"
             )
+
+
+def _struck(history: History) -> Iterator[tuple[float, float]]:
+    """Yield from when to when locks may be leased of which nobody tells: by a set that was cut off, or its process."""
+    lease = max((each.lease for each in history.inner.values() if each.blob), default=_LONGEST)
+    for fault in (*history.faults, *history.outside):
+        yield fault.start, span(fault)[1] + lease
+    for pause in history.pauses:
+        yield pause.start, pause.end + lease
+    for t in (*history.deaths.values(), *history.exits.values(), *(end.t for end in history.worker_ends)):
+        yield t, t + lease
 
 
 def _gaps(spans: list[tuple[float, float]], start: float, end: float) -> Iterator[tuple[float, float]]:

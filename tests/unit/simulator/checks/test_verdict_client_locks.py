@@ -505,20 +505,21 @@ def test_a_wait_that_ends_by_trouble_with_the_storage_needs_trouble(trouble: str
 
 
 @pytest.mark.parametrize(
-    ("had", "struck"), [("", ""), ("a", ""), ("c", ""), ("other", ""), ("", "fault"), ("", "a short poll")]
+    ("had", "struck"),
+    [("", ""), ("a", ""), ("c", ""), ("other", ""), ("", "fault"), ("", "a short poll"), ("", "a late fault")],
 )
 def test_sets_that_wait_for_each_other_are_named(had: str, struck: str) -> None:
     run = Sections()
     for host, names in (("host-1", ["a", "b"]), ("host-2", ["b", "a"]), ("host-3", ["b", "c"])):
         run.add(20, host, "set_refused", names=names, where="account/locks", took=12.0, poll=5)
-    if struck == "a short poll":  # then one of the locks is had in between, and the others are not
-        had = "a"
+    if struck.startswith("a "):  # then one of the locks is had in between, and the others are not
+        had = "a" if struck == "a short poll" else ""
         for record in run.records:
             if record.event == "set_refused":
                 record.fields.update(poll=0.5)  # type: ignore[attr-defined]
     run.stay("host-1", 9, 10, had or "other")
-    if struck == "fault":
-        run.fault(5, 15, "partition", "host-1")
+    if struck.endswith("fault"):
+        run.fault(19 if "late" in struck else 5, 20, "partition", "host-1")
     run.stay("host-1", 2, 3, "a")
     found = [text for text in judge(run.end(40)).violations if "wait for each other" in text]
     assert [text.startswith("3 sets of lock_all waited in vain") for text in found] == [True] * (
