@@ -242,7 +242,9 @@ def with_older_names(records: Iterable[Record]) -> Iterator[Record]:
             continue
         blobs = known.get((record.host, record.text("owner")), {})
         if "also" in blobs and blobs["function"].endswith(f"/{record.text('lock')}"):
-            about = {"lock": blobs["also"].partition("/")[2], "mode": "also"}
+            container, _, name = blobs["also"].partition("/")
+            lock = name if blobs["function"].startswith(f"{container}/") else blobs["also"]
+            about = {"lock": lock, "mode": "also"}
             yield Record(record.t, record.host, record.event, {**record.fields, **about})
 
 
@@ -257,7 +259,10 @@ def bear_witness(history: History) -> None:
 
 
 def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
-    """Give one lock name to the deeds under one expected key: the first name that was seen."""
+    """Give one lock name to the deeds under one expected key: the first name that was seen.
+
+    Two names of a lock may have one key: an older one without ``scope_hash``, or of another container. The blobs differ.
+    """
     names: dict[str, dict[str, None]] = defaultdict(dict)
     keys: dict[str, dict[str, None]] = defaultdict(dict)
     of_listeners = {call.function: call for call in history.invocations if call.keys.get("listener")}
@@ -269,6 +274,7 @@ def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
         caller = of_listeners.get(deed.function) if listens else calls.get((deed.host, deed.owner))
         key = caller.keys.get(deed.mode) if caller is not None else None
         if caller is not None and key:
+            key = caller.blobs.get(deed.mode, key)
             names[key][deed.lock] = None
             keys[deed.lock][key] = None
             known.append((deed, key))

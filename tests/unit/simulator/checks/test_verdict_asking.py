@@ -279,7 +279,7 @@ def test_two_locks_that_wait_for_each_other_are_named(since: float, *, had: bool
         ask(story, since, host, blobs["function"])
         story.add(since, host, "invocation_started", function="ship", invocation=host)
         story.add(since, host, "expected", invocation=host, keys=dict.fromkeys(blobs, "key of a"), blobs=blobs)
-        story.lock(since, host, "waiting", A, host)
+        story.lock(since, host, "waiting", blobs["function"].partition("/")[2], host, function="ship")
     if had:
         story.lock(32, "host-1", "acquired", A, "host-1")
     verdict = judge(story.end(40))
@@ -334,6 +334,20 @@ def test_a_body_with_also_has_a_lease_of_both_names() -> None:
     assert verdict.violations == ()
     assert verdict.sections == 2
     assert not any("also=" in text for text in verdict.untried)
+
+
+@pytest.mark.parametrize("old", ["container/locks/shared/ship.ca97", f"older/{A}"], ids=["hashed", "container"])
+def test_an_older_name_of_the_same_key_is_another_lock(old: str) -> None:
+    story = renaming()
+    for blob in (PLACE, old):
+        ask(story, 0.9, "host-1", blob)
+    with_both(story, "host-1", 1, 3, old)
+    for record in story.records:
+        if "also" in record.fields.get("keys", ()):
+            record.fields["keys"].update(also=record.fields["keys"]["function"])
+    for blob in (PLACE, old):
+        give_back(story, 3.1, "host-1", blob)
+    assert judge(story.end(60)).violations == ()
 
 
 @pytest.mark.parametrize("before", [False, True])
