@@ -339,10 +339,15 @@ def _was_held(history: History, fault: Strike, host: str) -> Iterator[bool]:
 
 
 def ended_at(history: History, holder: Acquisition) -> float:
-    """Return when the process of a holder ended after the holder had acquired its lock; infinity: it did not."""
-    ends = [history.exits.get(holder.host, math.inf), history.deaths.get(holder.host, math.inf)]
-    ends += [each.t for each in history.worker_ends if (each.host, each.worker) == (holder.host, holder.worker or 1)]
-    return min((t for t in ends if t >= holder.t), default=math.inf)
+    """Return when the process of a holder ended, or was told to, after the holder had acquired its lock."""
+    return gone_at(history, holder.host, holder.worker, holder.t)
+
+
+def gone_at(history: History, host: str, worker: int, since: float) -> float:
+    """Return when a process ended after this time, or was told to end; infinity: it was not."""
+    gone = [each.t for each in history.worker_ends if (each.host, each.worker) == (host, worker or 1)]
+    gone += [ends[host] for ends in (history.stopping, history.deaths, history.exits) if host in ends]
+    return min((t for t in gone if t >= since), default=math.inf)
 
 
 TRY_ONCE: Final = 10.0

@@ -147,8 +147,7 @@ def _unwoken(history: History) -> Iterator[Finding]:
         if got.ending != "lost" and (got.ending != "ok" or use.what == CALLBACK):
             continue
         end = math.inf if use.what == CALLBACK and not use.ok else use.end
-        stops = min(ended_at(history, got), history.stopping.get(got.host, math.inf))
-        since, end = max(got.until, use.start), min(end, history.end, stops)
+        since, end = max(got.until, use.start), min(end, history.end, ended_at(history, got))
         late = history.worked(got.host, got.worker or 1, since, end)
         if late > _LEFT + slack(history):
             who = got.function, use.what
@@ -198,8 +197,7 @@ def _under_a_lost_lock(history: History) -> Iterator[Finding]:
 
 def _is_caused(history: History, got: Acquisition) -> bool:
     if got.why == "closed":
-        ends = min(ended_at(history, got), history.stopping.get(got.host, math.inf))
-        return history.worked(got.host, got.worker or 1, got.until, ends) <= _CLOSES
+        return history.worked(got.host, got.worker or 1, got.until, ended_at(history, got)) <= _CLOSES
     if got.why == "too long":
         return got.until - got.t > (history.function(got.function).max_hold or math.inf) - _SOON
     operated = any(lock == got.lock and got.t <= t <= got.until for t, lock in history.operated)
@@ -287,9 +285,12 @@ def _kept_at_least(history: History) -> Iterator[Finding]:
 
 
 def _gone(history: History, holder: Acquisition, until: float) -> bool:
-    """Tell whether a holder may have lost the kept lock: by an operator, its process's end or its host's standstill."""
+    """Tell whether a holder may have lost the kept lock: by an operator, its process's end or its host's standstill.
+
+    Who was handed a lease that had been broken before, unknown to its process, has lost it, too.
+    """
     operated = any(lock == holder.lock and holder.t <= t <= until for t, lock in history.operated)
-    operated |= is_broken(history, holder, until)
+    operated |= is_broken(history, holder, until) or bool(exposing(history, holder, until))
     ended = ended_at(history, holder) <= until
     return ended or operated or holder.ending == "lost" or history.paused(holder.host, holder.t, until)
 

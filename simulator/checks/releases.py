@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import SLACK, Measured, Row
+from simulator.checks.excuses import gone_at
 from simulator.history.deeds import is_refused, may_be_repeated, semaphore_of
 from simulator.history.leases import kept_leases
 
@@ -63,7 +64,7 @@ def _keeps(history: History) -> Iterator[Measured]:
     lost = {(each.host, each.lease) for each in history.requests if is_refused(each) and each.action == "renew"}
     for got, until in kept_leases(history):
         start = max(got.until, got.t + history.function(got.function).at_least)
-        end = min(until, _gone(history, got.host, got.worker, got.t), history.end)
+        end = min(until, gone_at(history, got.host, got.worker, got.t), history.end)
         if got.ending == "ok" and (got.host, got.lease) not in lost:
             what = f"at_least={history.function(got.function).at_least:g}"
             yield Measured(deed=got, start=start, end=end, bound=0.0, slack=2 * SLACK, most=_RELEASE, what=what)
@@ -76,7 +77,7 @@ def _retries(history: History) -> Iterator[Measured]:
         tries = [each for each in several if each.action == "release"]
         if not tries or whose not in holds:
             continue
-        last = min(history.end, tries[0].sent + _RELEASE, _gone(history, *whose[:2], tries[0].sent))
+        last = min(history.end, tries[0].sent + _RELEASE, gone_at(history, *whose[:2], tries[0].sent))
         for each, later in zip_longest(tries, tries[1:]):
             if may_be_repeated(each):
                 end = last if later is None else min(last, later.sent)
@@ -91,7 +92,7 @@ def _doubts(history: History) -> Iterator[Measured]:
             if wait is None:
                 continue
             function, lapses = history.function(wait.function), each.sent + (each.period or _PERIOD)
-            end = min(lapses, _gone(history, host, worker, each.sent), history.end)
+            end = min(lapses, gone_at(history, host, worker, each.sent), history.end)
             end, poll = end if later is None else min(end, later.sent), function.poll_in(wait.mode)
             most = math.inf if function.failover else poll  # with it the blob is read first, which may take long
             yield Measured(deed=wait, start=each.t, end=end, bound=poll, most=most)
@@ -112,13 +113,6 @@ def _requests(history: History) -> dict[tuple[str, int, str], list[LeaseRequest]
         if request.timed:
             found[request.host, request.worker, request.lease].append(request)
     return found
-
-
-def _gone(history: History, host: str, worker: int, since: float) -> float:
-    """Return when a process ended or was asked to end after this time; infinity: it was not."""
-    gone = [end.t for end in history.worker_ends if (end.host, end.worker) == (host, worker)]
-    gone += [ends[host] for ends in (history.stopping, history.deaths, history.exits) if host in ends]
-    return min((t for t in gone if t >= since), default=math.inf)
 
 
 RELEASES: Final = (

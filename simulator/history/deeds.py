@@ -261,7 +261,7 @@ def bear_witness(history: History) -> None:
 def _rename(history: History, calls: dict[tuple[str, str], Invocation]) -> None:
     """Give one lock name to the deeds under one expected key: the first name that was seen.
 
-    Two names of a lock may have one key: an older one without ``scope_hash``, or of another container. The blobs differ.
+    Two names of one key have two blobs: an older name without ``scope_hash``, or of another container.
     """
     names: dict[str, dict[str, None]] = defaultdict(dict)
     keys: dict[str, dict[str, None]] = defaultdict(dict)
