@@ -215,12 +215,13 @@ _OF_BOTH: Final = frozenset({"acquired", "body_started", "body_ended", "lost", "
 
 
 def by_delivery(records: Iterable[Record]) -> Iterator[Record]:
-    """Yield the records; deeds of a guard with a mixed-up context get the invocation for which the host saw them."""
+    """Yield the records; deeds of a guard without a context, or with a wrong one, get the invocation of their host."""
     records = list(records)
     mixed = _mixed(records)
     for record in records:
         invocation = record.text("invocation")
-        if record.event == "lock" and invocation and record.text("function") in mixed:
+        nameless = record.get("mode") in {None, "function"} and not record.text("owner")
+        if record.event == "lock" and invocation and (nameless or record.text("function") in mixed):
             yield Record(record.t, record.host, record.event, {**record.fields, "owner": invocation})
         else:
             yield record

@@ -249,6 +249,14 @@ def test_after_the_loss_of_the_lock_around_it_no_body_begins_and_no_wait_goes_on
     assert any(f"{what} inside 'ship' on host-1" in text for text in found(nested(asked, got)))
 
 
+def test_a_guard_without_a_context_belongs_to_the_invocation_in_which_its_host_saw_it() -> None:
+    made = nested(15, None)
+    for record in made.records:
+        if record.fields.get("owner") == inside("i", "book"):
+            record.fields.update(owner="", invocation="i", function="book")  # type: ignore[attr-defined]
+    assert any("'book' was waited for inside 'ship' on host-1" in text for text in found(made))
+
+
 @pytest.mark.parametrize(
     "right",
     [
