@@ -164,8 +164,10 @@ class Acquisition:
             when other hosts can have the lease, by the loop's clock: later than now if the lease has to lapse.
         """
         self._id = self._new_id()
-        await lease.stop()
-        done = lease.lost not in (None, "expired", "broken", "too long") or await self._release(lease.id)
+        try:
+            await lease.stop()
+        finally:  # also after a cut, which a close makes when it has waited long enough
+            done = lease.lost not in (None, "expired", "broken", "too long") or await self._release(lease.id)
         now = asyncio.get_running_loop().time()
         return now if done else max(now, lease.lapses)
 
@@ -181,9 +183,7 @@ class Acquisition:
     async def _release(self, lease_id: str) -> bool:
         """Release by id, trying for a few seconds; tell if it is. Gone or somebody else's is as good (W-78)."""
         loop = asyncio.get_running_loop()
-        ends = loop.time() + _RELEASE
-        pause = _RELEASE_PAUSE
-        failure = _NO_ANSWER
+        ends, pause, failure = loop.time() + _RELEASE, _RELEASE_PAUSE, _NO_ANSWER
         while loop.time() < ends:
             try:
                 async with asyncio.timeout_at(min(ends, loop.time() + _RELEASE / 2)):

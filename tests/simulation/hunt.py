@@ -75,14 +75,14 @@ def _explore(scenarios: int, seed: int, first: int, among: str, wire: bool) -> d
     """
     from simulator.virtual.faults import KINDS
     from simulator.virtual.search.exploration import Exploration
-    from simulator.virtual.search.points import SINGLE, every_point
+    from simulator.virtual.search.points import every_point
     from simulator.virtual.worlds.registry import small
     from simulator.virtual.worlds.runtime import prepare_process
     from tests.worlds import WORKLOADS
 
     prepare_process()
     if among in small():
-        plan: Exploration = every_point((among,), looks=SINGLE, orders=1, seed=seed)
+        plan: Exploration = every_point((among,), orders=1, seed=seed)
     else:
         workloads = (among,) if among else WORKLOADS
         plan = Exploration(scenarios=scenarios, hosts=5, kinds=tuple(KINDS), workloads=workloads, seed=seed, wire=wire)

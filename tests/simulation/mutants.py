@@ -269,8 +269,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="id reused after release",
         file=ACQUISITION,
-        old="        self._id = self._new_id()\n        await lease.stop()\n",
-        new="        await lease.stop()\n",
+        old="        self._id = self._new_id()\n        try:\n",
+        new="        try:\n",
         breaks="a release that arrives late ends the next lease of that id (B8)",
     ),
     Mutant(
@@ -321,6 +321,22 @@ MUTANTS: tuple[Mutant, ...] = (
         old="            self.unusable = began, await self.give_back(lease)\n            raise\n",
         new="            raise\n",
         breaks="a lease whose stamping failed is renewed for ever (B6)",
+    ),
+    Mutant(
+        name="a stamp that is cut leaves its lease",
+        file=ACQUISITION,
+        old=_UNSTAMPED,
+        new=_UNSTAMPED.replace("BaseException", "Exception"),
+        breaks="a process that closes while the storage is slow leaves a lease to lapse",
+        among="small-hand-over",
+    ),
+    Mutant(
+        name="a lease that is given back is cut before its release",
+        file=ACQUISITION,
+        old="        finally:  # also after a cut",
+        new="        except TypeError:\n            raise\n        else:  # not after a cut",
+        breaks="a process that closes while the storage is slow leaves a lease to lapse",
+        among="small-hand-over",
     ),
     Mutant(
         name="not stamped, and used",

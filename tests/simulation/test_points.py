@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,8 +30,13 @@ def calm(name: str, seed: int = 1) -> WorldScenario:
     return WorldScenario(seed=seed, hosts=workload(name).small, workload=name)
 
 
-@pytest.mark.parametrize("look", ["calm", "fates", "cancel", "kill"])
-@pytest.mark.parametrize("name", small())
+@pytest.mark.parametrize(
+    ("name", "look"),
+    [
+        *product(small(), ("calm", "cancel", "kill")),
+        *product([name for name in small() if name != "small-leader"], ["fates"]),  # those of a leader take seconds
+    ],
+)
 def test_a_strike_at_any_point_breaks_no_promise(name: str, look: Look) -> None:
     for scenario in struck(calm(name), look):
         run = scenario.run()
@@ -81,6 +87,14 @@ def test_a_lock_client_is_closed_at_each_step_of_its_calls() -> None:
     run = replace(calm("small-client"), faults=(by_client[3],)).run()
     assert not run.violations
     assert run.reached["use: LockClosed"] == 1
+
+
+def test_storage_that_is_slow_from_a_request_on_leaves_nothing_leased_where_a_host_closes() -> None:
+    slow = next(each for each in struck(calm("small-hand-over"), "lasting") if "3 s late" in each.faults[0].words())
+    closed = struck(slow, "close")
+    assert {type(each.faults[1]) for each in closed} == {NumberedStep}
+    assert all(each.faults[1].at > slow.faults[0].at for each in closed)
+    assert not any(each.run().violations for each in closed)
 
 
 def test_pairs_strike_a_request_and_a_later_one() -> None:

@@ -87,6 +87,7 @@ register(
         "small-set": _small("clients.clients", "start_small_set", "clients.book", "clients.uses"),
         "small-failover": _small("failovers", "start_small_failover", hosts=3),
         "small-touches": _small("failovers", "start_small_touches"),
+        "small-leader": _small("failovers", "start_small_leader"),
         "small-listener": _small("listeners.listeners", "start_small_listener", "listeners.answers"),
         "small-once": _small("once", "start_small_once", "once"),
         "small-state": _small("states", "start_small_state", "states"),

@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import cache, partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.jobs import Job, message, without_options
 from simulator.virtual.hosts.queue_host import declare, invoke_one
 from simulator.virtual.workloads.leaders import Election, start_election
 from simulator.virtual.workloads.small import start_calls
-from singleton import singleton
+from singleton import SingletonOptions, singleton
 from singleton.base.failover_mark import MARK_KEY
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY, HELD_KEY, OWNER_KEY
@@ -27,6 +28,7 @@ from tests.worlds.other_host import Lease, OtherHost, drawn_ids
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.stores.protocol import BlobState
@@ -91,6 +93,25 @@ def start_small_touches(world: World) -> None:
     for machine in world.machines:
         world.oracle.silence.declared[machine] = {5.0}
     start_calls(world, failover_functions(), (0, 0.0, 4.0), (1, 1.0, 0.5), kind=_name("ship", 5.0))
+
+
+def start_small_leader(world: World) -> None:
+    """Wait for a leadership whose leader is killed: with a failover, without an interval, and denied once before."""
+    world.oracle.conduct.asked_by = lambda _: _ASKED
+    options = SingletonOptions(listener_lock_period=15, listener_lock_recovery_polling_interval=None)
+    election = Election(world, "poller", failovers=dict.fromkeys(world.machines, 2.0), options=options)
+    world.oracle.silence.wanting.append(election.want)
+    for machine in world.machines:
+        world.oracle.silence.declared[machine] = {2.0}
+        election.stand_once(machine, 0.3 * machine.index, 13.0)
+    reads = count(1)
+
+    def deny(request: NetworkRequest, passage: Passage) -> None:
+        if request.call == "read" and next(reads) == 2:
+            passage.answer = StoreFailure(403, None, "simulated")
+
+    world.network.rules.append(deny)
+    world.later(5.0, world.crash, 0)
 
 
 def _let_clocks_drift(world: World) -> None:

@@ -46,11 +46,17 @@ _TRAVELS: Final = (
 )
 
 
-_CUTS: Final = {
-    "cut before": "is lost, and so are the host's next requests to this blob, for {0:g} s",
-    "cut after": "is carried out, and its reply and the host's next requests to this blob are lost, for {0:g} s",
+_SLOW: Final = "slow"
+_SLOW_BY: Final = 3.0
+"""Seconds; two slow requests take longer than a host waits for its locks at its end."""
+_CUTS: Final = ("cut before", "cut after")
+_FOR: Final = f"the host's next requests to this blob, for {PAST_THE_LEASE:g} s"
+LASTING: Final = {
+    "cut before": f"is lost, and so are {_FOR}",
+    "cut after": f"is carried out, and lost are its reply and {_FOR}",
+    _SLOW: f"is answered {_SLOW_BY:g} s late, and so are {_FOR}",
 }
-"""Fates of a request and of those that follow: a host and a blob are apart for longer than a lease."""
+"""Fates of a request and of those that follow: a host and a blob are apart, or slow, for longer than a lease."""
 
 
 _OF_POLLS: Final = (
@@ -95,11 +101,15 @@ class NumberedRequest(PointFault, kind="numbered request"):
     """One request is lost, late, doubled, refused or throttled, or arrives where an operator has changed the lock."""
 
     allowed: ClassVar[Mapping[str, Sequence[str]]] = {
-        "fate": tuple(dict.fromkeys((*FATES, *_CUTS, *_ANSWERS, *QUEUE_ANSWERS, *_BEFORE)))
+        "fate": tuple(dict.fromkeys((*FATES, *LASTING, *_ANSWERS, *QUEUE_ANSWERS, *_BEFORE)))
     }
     call: str = "acquire"
     fate: str = "reply lost"
     seconds: float = 0.0
+
+    @property
+    def lasts(self) -> float:
+        return self.seconds if self.fate in LASTING else 0.0
 
     def strike(self, world: Target) -> None:
         sent = 0
@@ -116,8 +126,8 @@ class NumberedRequest(PointFault, kind="numbered request"):
     def _befall(self, world: Target, request: NetworkRequest, passage: Passage) -> None:
         if befallen(passage, self.fate, self.seconds):
             return
-        if self.fate in _CUTS:
-            self._cut(world, request, passage)
+        if self.fate in LASTING:
+            self._go_on(world, request, passage)
         elif self.fate in _BEFORE:
             world.loop.later(passage.out / 2, world.operate_on, _BEFORE[self.fate][0], request.name)
         elif self.call.startswith("queue "):
@@ -126,21 +136,23 @@ class NumberedRequest(PointFault, kind="numbered request"):
         else:
             passage.answer = StoreFailure(int(self.fate), None, "simulated", self.seconds or None)
 
-    def _cut(self, world: Target, first: NetworkRequest, passage: Passage) -> None:
-        rules = world.network.rules
+    def _go_on(self, world: Target, first: NetworkRequest, passage: Passage) -> None:
+        rules, late = world.network.rules, _SLOW_BY if self.fate == _SLOW else 0.0
 
         def rule(request: NetworkRequest, passage: Passage) -> None:
             if request is not first and (request.machine, request.name) == (first.machine, first.name):
-                passage.lost = True
+                passage.lost |= not late
+                passage.back += late
 
         passage.lost, passage.reply_lost = self.fate == "cut before", self.fate == "cut after"
+        passage.back += late
         rules.append(rule)
         world.loop.later(self.seconds, rules.remove, rule)
 
     def words(self) -> str:
         which = f"request {self.number}, host-{self.host}'s {self.call},"
-        if self.fate in _CUTS:
-            return f"{which} {_CUTS[self.fate].format(self.seconds)}"
+        if self.fate in LASTING:
+            return f"{which} {LASTING[self.fate]}"
         if self.fate in _BEFORE:
             return f"{which} arrives where {_BEFORE[self.fate][1]}"
         return f"{which} {fate_words(self.fate, self.seconds, are='is', replies='its reply is', arrive='arrives')}"

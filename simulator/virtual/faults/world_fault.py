@@ -89,6 +89,11 @@ class WorldFault(Fault):
         """When the world is well again."""
         return self.at
 
+    @property
+    def lasts(self) -> float:
+        """For how many seconds the world is not well after a strike whose time is not known before."""
+        return 0.0
+
     @abstractmethod
     def strike(self, world: Target) -> None:
         """Do it; called at ``at``."""

@@ -37,6 +37,8 @@ _WRITES: Final = ("write", "put")
 """Requests that write a stamp, and so a mark."""
 _CALLS: Final = 1.0
 """Seconds for the requests of a takeover, without faults."""
+_ASKS_AGAIN: Final = 60.0
+"""Seconds after which a candidate that was denied asks again, if it has not read before of a holder that touches."""
 _PATIENCE: Final = 5.5
 """Seconds for which a host waits for the answer to one request, before it goes on."""
 
@@ -215,6 +217,8 @@ class TakeoverChecks(Checks):
             bound = (failover * _SILENT + own / 4) * drift + _CALLS
             begun = max(since, written)
             aside = self.conduct.gives_back(machine, lock, now - begun + evidence.bounds.poll * 1.2)
+            seen = self._readings.get((machine, lock))
+            aside |= self.conduct.denied(machine, _ASKS_AGAIN) and (seen is None or seen.failover is None)
             able = (
                 self.conduct.well(machine, bound + own + _PATIENCE) and not aside and not evidence.runs(machine, lock)
             )

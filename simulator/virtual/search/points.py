@@ -1,8 +1,9 @@
 """Every point once: the points of small worlds, counted in a world without faults, and the worlds that strike them.
 
 A point is a request or a step. ``simulator/virtual/faults/point_faults.py`` has the fates of requests and the acts at
-steps. A world strikes one point in one way, or two requests (``pairs``). Not all orders of events are tried: a world
-has the orders of a few seeds.
+steps. A world strikes one point in one way. Small enough worlds are struck twice: a request, and then another one
+(``pairs``), or a step at which a call is cancelled or locks are closed. Not all orders of events are tried: a world has
+the orders of a few seeds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from simulator.checks.findings import count
-from simulator.virtual.faults.point_faults import PAST_THE_LEASE, NumberedRequest, NumberedStep, fates, watch_steps
+from simulator.virtual.faults.point_faults import (
+    LASTING,
+    PAST_THE_LEASE,
+    NumberedRequest,
+    NumberedStep,
+    fates,
+    watch_steps,
+)
 from simulator.virtual.search.cluster_worker import version
 from simulator.virtual.search.exploration import Exploration
 from simulator.virtual.search.world_scenario import WorldScenario
@@ -30,14 +38,17 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.outcome import Run
 
-Look: TypeAlias = Literal["calm", "fates", "cancel", "kill", "pause", "close", "pairs"]
+Look: TypeAlias = Literal["calm", "fates", "cancel", "kill", "pause", "close", "lasting", "pairs"]
 SINGLE: Final[tuple[Look, ...]] = ("calm", "fates", "cancel", "kill", "pause", "close")
-LOOKS: Final[tuple[Look, ...]] = (*SINGLE, "pairs")
-"""What strikes the points: nothing; the fates of requests; the acts at steps; pairs of fates."""
+LOOKS: Final[tuple[Look, ...]] = (*SINGLE, "lasting", "pairs")
+"""What strikes the points: nothing; the fates of requests; the acts at steps; what begins with a request; pairs."""
 ORDERS: Final = 3
 """Seeds, and so orders of events, for each world."""
 MOST_PAIRED: Final = 12
-"""Requests of the worlds whose requests are struck in pairs."""
+"""Requests of the worlds that are struck twice."""
+_FIRST: Final[tuple[Look, ...]] = ("lasting", "fates")
+_SECOND: Final[tuple[Look, ...]] = ("close", "cancel", "pairs")
+"""What strikes a world first, and what strikes it then, with the look ``pairs``."""
 _CHUNK: Final = 100
 
 
@@ -90,18 +101,23 @@ def struck(scenario: WorldScenario, look: Look) -> tuple[WorldScenario, ...]:
     if look == "calm":
         return (scenario,)
     counted = census(scenario)
+    first = next((fault for fault in scenario.faults if isinstance(fault, NumberedRequest)), None)
+    steps = [each for each in counted.steps if first is None or each[0].at > first.at]
     faults: list[WorldFault] = []
     match look:
         case "fates" | "pairs":
-            before = max((fault.number for fault in scenario.faults if isinstance(fault, NumberedRequest)), default=0)
-            faults += [fault for fault in counted.requests if fault.number > before]
+            faults += [fault for fault in counted.requests if first is None or fault.number > first.number]
+        case "lasting":
+            of_blobs = {fault.number: fault for fault in counted.requests if not fault.call.startswith("queue ")}
+            begun = (replace(each, fate=fate, seconds=PAST_THE_LEASE) for each in of_blobs.values() for fate in LASTING)
+            faults += [fault for fault in begun if fault not in counted.requests]
         case "cancel":
-            faults += [replace(step, act=look, call=call) for step, calls in counted.steps for call in calls]
+            faults += [replace(step, act=look, call=call) for step, calls in steps for call in calls]
         case _:
             seconds = PAST_THE_LEASE if look == "pause" else 0.0
-            faults += [replace(step, act=look, seconds=seconds) for step, _ in counted.steps]
+            faults += [replace(step, act=look, seconds=seconds) for step, _ in steps]
             if look == "close":
-                closed = [(step, call) for step, calls in counted.steps for call in calls if call in counted.clients]
+                closed = [(step, call) for step, calls in steps for call in calls if call in counted.clients]
                 faults += [replace(step, act="close client", call=call) for step, call in closed]
     return tuple(replace(scenario, faults=(*scenario.faults, fault)) for fault in faults)
 
@@ -182,7 +198,7 @@ def every_point(
 
 
 def _looks(names: Sequence[str], looks: Sequence[Look], seeds: range) -> Iterator[tuple[WorldScenario, Look]]:
-    """Yield the worlds whose points are struck, and how; for pairs of requests, worlds in which the first is struck."""
+    """Yield the worlds whose points are struck, and how; for pairs, worlds in which a request is struck already."""
     for seed in seeds:
         for name in names:
             scenario = WorldScenario(seed=seed, hosts=workload(name).small, workload=name)
@@ -191,4 +207,4 @@ def _looks(names: Sequence[str], looks: Sequence[Look], seeds: range) -> Iterato
         for name in names:
             scenario = WorldScenario(seed=seed, hosts=workload(name).small, workload=name)
             if census(scenario).many_requests <= MOST_PAIRED:
-                yield from ((first, "pairs") for first in struck(scenario, "fates"))
+                yield from ((first, look) for each in _FIRST for first in struck(scenario, each) for look in _SECOND)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.hosts.jobs import able, inside, lock_client, work
+from simulator.virtual.hosts.jobs import able, ended, inside, lock_client, work
 from simulator.virtual.oracle.callers import AT_ONCE, QUIET
 from simulator.virtual.worlds.outcome import Refused
 from singleton import SingletonOptions
@@ -108,10 +108,16 @@ class Election:
     """Since when each machine, as far as it knows, wants to lead and does not."""
     failovers: Mapping[Machine, float | None] = field(default_factory=dict)
     """With which each machine asks for it."""
+    options: SingletonOptions = _OPTIONS
+
+    def stand_once(self, machine: Machine, pause: float, seconds: float) -> None:
+        """Let a machine be a candidate for some time, after a pause."""
+        standing = self.stand(machine, [_Term(pause, seconds, 0.5)])
+        self.world.start(machine, ended(standing, machine.name, cancel_after=None), seconds=pause + seconds)
 
     async def stand(self, machine: Machine, terms: list[_Term]) -> None:
         """Be a candidate for some time, and again."""
-        client = lock_client(_OPTIONS, failover=self.failovers.get(machine))
+        client = lock_client(self.options, failover=self.failovers.get(machine))
         for term in terms:
             await asyncio.sleep(term.pause)
             witness = LeaderWaiter(self.world, machine)
@@ -120,14 +126,15 @@ class Election:
                     witness.wait_for(leadership)
                     self._since[machine] = self.world.loop.now
                     self.world.note(machine.name, "candidacy_began", owner=machine.name, lock=self.name)
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(term.seconds):
-                            await self._lead_again_and_again(machine, leadership, term)
-                    self._since.pop(machine, None)
+                    try:
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(term.seconds):
+                                await self._lead_again_and_again(machine, leadership, term)
+                    finally:
+                        self._since.pop(machine, None)
                 await witness.must_know()
                 self.world.note(machine.name, "candidacy_ended", owner=machine.name, lock=self.name)
             except LockClosed as error:
-                self._since.pop(machine, None)
                 if not machine.leaving:
                     self.world.oracle.blame("false alarm", f"{machine.name} was told: {error}")
                 return

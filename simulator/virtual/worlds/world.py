@@ -127,6 +127,7 @@ class World:
         self.over = False
         """Whether all has been judged: what happens now is only clearing up."""
         self._given_up = False
+        self._well_from = 0.0
         self._burials: list[asyncio.Task[Any] | None] = []
         self.network.on_answer = self._answered
         self.network.on_loss = self._chronicle.lost
@@ -300,6 +301,8 @@ class World:
         if not self._broken() and (unfinished := self._unfinished()):
             late = f"{self.loop.now - healed:.0f} s after the last fault"
             self.oracle.blame("starved", f"{unfinished[0] or 'the feed'} has not ended its work {late}")
+        if (left := self._well_from - self.loop.now) > 0:
+            await self._sleep(left)
         self.later(_AT_REST, self._count_what_is_left)
         await self._sleep(_TAIL)
         if not self._broken():
@@ -349,6 +352,7 @@ class World:
     def struck(self, fault: WorldFault) -> None:
         """Write down that a fault strikes now."""
         self._awaited.pop(fault, None)
+        self._well_from = max(self._well_from, self.loop.now + fault.lasts)
         self.note("world", "fault", kind=fault.kind, words=fault.words())
         self.oracle.reached[f"fault: {fault.kind}"] += 1
 

@@ -34,8 +34,8 @@ BOUNDS: tuple[Mutant, ...] = (
     Mutant(
         name="a release is tried for twelve seconds",
         file=ACQUISITION,
-        old="        ends = loop.time() + _RELEASE\n",
-        new="        ends = loop.time() + 12.0\n",
+        old="        ends, pause, failure = loop.time() + _RELEASE, ",
+        new="        ends, pause, failure = loop.time() + 12.0, ",
         breaks="a caller waits for its release longer than the bound says",
         among="mutex",
     ),

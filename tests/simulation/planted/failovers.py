@@ -286,6 +286,14 @@ FAILOVERS: tuple[Mutant, ...] = (
         breaks="nobody takes a dead holder's lock over",
     ),
     Mutant(
+        name="a candidate sleeps past its look",
+        file="singleton/runtime/registry.py",
+        old="asyncio.sleep(min(seconds, due - asyncio.get_running_loop().time()))",
+        new="asyncio.sleep(seconds)",
+        breaks="a leader that died is replaced after the candidates' interval, and not after its failover",
+        among="small-leader",
+    ),
+    Mutant(
         name="own lease waited out",
         file=FAILOVER,
         old="await self._is_held() and not self._acquisition.in_doubt:",
