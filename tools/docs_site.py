@@ -73,7 +73,7 @@ def pages_of_reference() -> dict[str, str]:
         left = [name for name in left if name not in names]
         place = f"api/{kind.split()[0].lower()}"
         if kind == "Classes":
-            listed = ["```{toctree}", *(f"classes/{name}" for name in names), "```"]
+            listed = ["```{toctree}", ":maxdepth: 1", "", *(f"classes/{name}" for name in names), "```"]
             pages[f"{place}.md"] = "\n".join([f"# {kind} of `singleton`", "", *listed, ""])
             pages |= {f"{place}/{name}.md": _page(name, "", "singleton", [name]) for name in names}
         elif names:
@@ -180,9 +180,13 @@ def _toctree(caption: str, entries: list[str]) -> str:
 
 
 def _hang_up_the_others(source: Path, listed: list[str]) -> None:
-    """Put pages that the front page does not list below the first page that links to them."""
+    """Put pages that the front page does not list below the first page that links to them.
+
+    A page of a folder is below the page that is named as the folder, if there is one.
+    """
     for page in listed:  # which grows
-        found = [place for place in _linked(source, page) if place not in listed]
+        owners = {place: f"{Path(place).parent}.md" for place in _linked(source, page) if place not in listed}
+        found = [place for place, owner in owners.items() if owner == page or not (source / owner).is_file()]
         if found:
             listed += found
             with (source / page).open("a", encoding="utf-8") as file:

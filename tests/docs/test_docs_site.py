@@ -131,13 +131,15 @@ def test_links_out_of_the_docs_lead_to_places_of_the_site(tmp_path: Path) -> Non
 
 
 def test_a_page_that_only_another_page_links_to_is_below_that(tmp_path: Path) -> None:
-    for name, text in (("index.md", "# I"), ("list.md", "[x](why/x.md) [i](index.md)"), ("why/x.md", "[y](y.md#a)")):
+    pages = {"index.md": "# I", "list.md": "[x](why/x.md) [i](index.md) [z](own/z.md)", "why/x.md": "[y](y.md#a)"}
+    for name, text in {**pages, "own.md": "[z](own/z.md)", "own/z.md": "# Z"}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "why" / "y.md").write_text("[list](../list.md) [gone](gone.md)")
-    docs_site._hang_up_the_others(tmp_path, ["index.md", "list.md"])
+    docs_site._hang_up_the_others(tmp_path, ["index.md", "list.md", "own.md"])
     below = {page.name: re.findall(r"^/(.*)$", page.read_text(), re.MULTILINE) for page in tmp_path.rglob("*.md")}
-    assert below == {"index.md": [], "list.md": ["why/x.md"], "x.md": ["why/y.md"], "y.md": []}
+    found = {"list.md": ["why/x.md"], "own.md": ["own/z.md"], "x.md": ["why/y.md"]}
+    assert below == {"index.md": [], "y.md": [], "z.md": [], **found}
 
 
 def test_each_section_of_the_front_page_is_one_of_the_navigation() -> None:
