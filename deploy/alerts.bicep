@@ -1,14 +1,14 @@
-// Alerts on the metrics and logs of azure-functions-singleton, as Application Insights has them.
+// Alerts and a workbook on the metrics and logs of azure-functions-singleton, as Application Insights has them.
 // What each asks, what it costs and how to try it: docs/deploy.md.
 targetScope = 'resourceGroup'
 
 @description('Name of the Application Insights resource that the function app writes to, in this resource group.')
 param applicationInsightsName string
 
-@description('Region of the alert rules: that of the Application Insights resource.')
+@description('Region of the alert rules and of the workbook: that of the Application Insights resource.')
 param location string = resourceGroup().location
 
-@description('What the names of the alert rules begin with.')
+@description('What the names of the alert rules and of the workbook begin with.')
 param namePrefix string = 'singleton'
 
 @description('Resource ids of the action groups that are told. Without one, alerts only show in the portal.')
@@ -209,3 +209,15 @@ resource noSuccess 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [for fu
     }
   }
 }]
+
+resource locks 'Microsoft.Insights/workbooks@2022-04-01' = {
+  name: guid(insights.id, namePrefix)
+  location: location
+  kind: 'shared'
+  properties: {
+    displayName: '${namePrefix}: locks'
+    category: 'workbook'
+    sourceId: insights.id
+    serializedData: loadTextContent('workbook.json')
+  }
+}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import singleton
+from simulator.azurite.install import node
 from tests.docs.pages import ROOT
 from tools import docs_site, docs_tables
 
@@ -91,7 +92,7 @@ def test_the_search_finds_what_people_type_and_the_page_that_helps_comes_first(s
         (site / name).read_text("utf-8")
         for name in ("_static/searchtools.js", "_static/language_data.js", "searchindex.js")
     )
-    command = ["node", "-", *FIRST]
+    command = [str(node()), "-", *FIRST]
     script = f"{BROWSER}{scripts}{ASKED}"
     result = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr[-2000:]

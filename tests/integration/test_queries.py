@@ -14,6 +14,7 @@ import pytest
 
 from simulator.azurite.install import cache, node
 from tests.support.arm import parsed
+from tools import dashboards
 
 pytestmark = pytest.mark.process
 
@@ -69,6 +70,7 @@ def analyzed(**queries: str) -> dict[str, Answer]:
 
 def test_the_analyzer_finds_nothing_wrong_and_the_alerts_their_columns() -> None:
     texts = {file.stem: file.read_text("utf-8") for file in (ROOT / "deploy" / "queries").glob("*.kql")}
+    texts |= {f"panel {panel.query}": texts[panel.query] + panel.more for panel in dashboards.PANELS}
     answers = analyzed(**texts)
     assert {name: answer["faults"] for name, answer in answers.items() if answer["faults"]} == {}
     for rule in parsed(ROOT / "deploy" / "alerts.bicep").tree["variables"]["rules"]["value"]:

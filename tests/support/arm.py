@@ -29,6 +29,9 @@ _MODELS: Final[Mapping[str, tuple[ModuleType, str]]] = {
 }
 _PLAIN: Final[Mapping[str, frozenset[str]]] = {
     "Microsoft.Insights/components@2020-02-02": frozenset(),
+    "Microsoft.Insights/workbooks@2022-04-01": frozenset(
+        {"location", "kind", *map("properties.{}".format, ("displayName", "category", "sourceId", "serializedData"))}
+    ),
     "Microsoft.Storage/storageAccounts@2023-05-01": frozenset(),
     "Microsoft.Storage/storageAccounts/blobServices@2023-05-01": frozenset(),
     "Microsoft.Storage/storageAccounts/queueServices@2023-05-01": frozenset(),

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from singleton.observing.metrics import METRICS
+from singleton.observing.metrics import METRICS, Metric
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.arm import faults, parsed
 from tests.support.inline import InlineHost
 from tests.support.world import occupy, until, virtual
+from tools import dashboards
 
 ROOT = Path(__file__).resolve().parents[3]
 DEPLOY = ROOT / "deploy"
@@ -100,6 +101,26 @@ def test_the_function_that_a_rule_asks_for_takes_the_place_of_the_one_in_its_que
 def test_a_query_asks_for_metrics_and_attributes_that_there_are(query: Path) -> None:
     names = set(re.findall(r'"(singleton\.[\w.]+)"', query.read_text("utf-8")))
     assert names <= NAMES
+
+
+def test_workbook_and_dashboard_are_those_that_the_panels_make() -> None:
+    assert dashboards.main(["--check"]) == 0, "run python -m tools.dashboards"
+
+
+@pytest.mark.parametrize("panel", dashboards.PANELS, ids=lambda panel: panel.query)
+def test_grafana_asks_for_names_and_labels_that_the_exporter_to_prometheus_gives(panel: dashboards.Panel) -> None:
+    asked = set(re.findall(r"singleton_\w+", f"{panel.prometheus} {panel.legend}"))
+    metrics = [metric for metric in METRICS if asked & in_prometheus(metric)]
+    labels = asked.difference(*map(in_prometheus, metrics))
+    assert metrics
+    assert all(labels <= {each.replace(".", "_") for each in metric.attributes} for metric in metrics)
+
+
+def in_prometheus(metric: Metric) -> set[str]:
+    """Return a metric's names there: with the unit in words, unless it is a word in braces, and the kind."""
+    name = metric.name.replace(".", "_") + ("_seconds" if metric.unit == "s" else "")
+    ends = {"counter": ["_total"], "gauge": [""], "histogram": ["_bucket", "_count", "_sum"]}
+    return {name + end for end in ends[metric.kind]}
 
 
 @virtual
