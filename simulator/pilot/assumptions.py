@@ -95,13 +95,14 @@ async def tried(name: str, trial: Trial, fixture: Fixture, known: str) -> list[F
         except Exception as error:  # noqa: BLE001 - whatever it is, the assumption was not seen to hold
             why = _why(error)
             failures = [failure for _, failure in last if failure is not None]
+            unanswered = [each for each in failures if each.meaning == "transient"]
             if denied := [each for each in failures if each.meaning == "denied"]:
                 return [unproven(f"{name}: not allowed to this connection ({denied[0]})")]
-            if not isinstance(error, TimeoutError) and not any(each.meaning == "transient" for each in failures):
+            if not isinstance(error, TimeoutError) and not unanswered:
                 if known and isinstance(error, OtherLeaseError):
                     return [note(f"{name}: {known}: {DIVERGENCES[known]}")]
                 return [violation(f"{name}: {why}. The last requests: {_shown(last)}")]
-            why += f" ({[each for each in failures if each.meaning == 'transient'][-1:] or 'no end'})"
+            why = str(unanswered[-1]) if unanswered else f"no end within {PATIENCE:g} s"
         else:
             return []
         await asyncio.sleep(PAUSE)
