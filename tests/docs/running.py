@@ -19,7 +19,7 @@ from tests.support import deliveries as given
 from tests.support.lock_thread import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tests.docs.pages import Block
@@ -103,6 +103,8 @@ class Shown:
             needs = (each for each in inspect.signature(function).parameters.values() if each.default is each.empty)
             if function.__code__ in set(self._defined) - self._ran and not any(needs):
                 result = function()
+                if inspect.isasyncgen(result):
+                    result = _drained(result)
                 if inspect.iscoroutine(result):
                     asyncio.run(result)
 
@@ -160,6 +162,11 @@ class _Profile:
     def _note(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename.rpartition("-")[0].endswith(".md"):
             self._ran.add(frame.f_code)
+
+
+async def _drained(items: AsyncIterator[object]) -> None:
+    async for _ in items:
+        pass
 
 
 def _functions(code: CodeType, block: Block) -> list[CodeType]:
