@@ -432,9 +432,30 @@ def judge_copies(history: History) -> Iterator[Finding]:
     changed = sum(message.deferred > 0 and len(message.digests) > 1 for message in history.messages.values())
     if changed:
         yield violation(f"{count(changed, 'message')} came back with another body than before")
+    yield from _altered_in_poison(history)
     yield from _hidden_otherwise(history)
     if not history.rough:
         yield from _extra(history)
+
+
+def _altered_in_poison(history: History) -> Iterator[Finding]:
+    """A poisoned message is in its poison queue at the end, or was received there: with the body that it came with.
+
+    Where fewer are there than were moved, the app may have taken them out by itself.
+    """
+    for queue, record in history.poison_left.items():
+        there: list[str] = [*(record.get("digests") or ())]
+        moved = [each for each in history.messages.values() if each.queue == queue and each.poisoned and each.digests]
+        for message in history.messages.values():
+            there += message.digests if message.queue == poison_queue(queue) else ()
+        gone = [message for message in moved if message.digests.isdisjoint(there)]
+        if gone and len(there) < len(moved):
+            yield unproven(f"{count(len(gone), 'message')} moved to {poison_queue(queue)!r}: not there at the end")
+        elif gone:
+            yield violation(
+                f"{count(len(gone), 'message')} came to {poison_queue(queue)!r} with another body than before: "
+                f"the first was {gone[0].id} of {queue!r}"
+            )
 
 
 def _hidden_otherwise(history: History) -> Iterator[Finding]:

@@ -341,6 +341,7 @@ class History:
     messages: dict[str, Message] = field(default_factory=dict)
     ready_left: dict[str, set[str]] = field(default_factory=dict)
     invisible_left: dict[str, int] = field(default_factory=dict)
+    poison_left: dict[str, Record] = field(default_factory=dict)  # what was in each queue's poison queue at the end
     operated: list[tuple[float, str]] = field(default_factory=list)  # when operators ended a lease, and of which lock
     deleted: list[tuple[float, str]] = field(default_factory=list)  # when operators deleted a blob, and of which lock
     made: list[tuple[float, str]] = field(default_factory=list)  # when a host asked for a blob that it made; its path

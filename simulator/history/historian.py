@@ -39,7 +39,6 @@ from simulator.history.facts import (
     History,
     Invocation,
     Kill,
-    Message,
     Refusal,
     Section,
     Sight,
@@ -49,11 +48,14 @@ from simulator.history.facts import (
 from simulator.history.grants import Grants, broken_outside, deleted_outside, replaced_by_user_code
 from simulator.history.inbox_item import InboxItem
 from simulator.history.journal import Record, in_order
+from simulator.history.message_book import MessageBook
 from simulator.history.outages import PauseSpan, PutBack, standstill
 from simulator.history.pattern_uses import PatternUses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from simulator.history.facts import Message
 
 
 _MADE: Final = 201
@@ -94,18 +96,18 @@ class Historian:
         self._calls: dict[Key, list[Invocation]] = defaultdict(list)
         self._sights: dict[Key, list[Sight]] = defaultdict(list)
         self._deferring: set[tuple[str, str]] = set()
-        self._originals: dict[str, str] = {}  # of copies
         self._answered: set[tuple[str, str]] = set()  # the grants that the storage sent: blob and lease
         self._uses = PatternUses()
         self._clients = ClientLocks()
         self.grants = Grants()
+        self._messages = MessageBook(self.history)
 
     def take(self, record: Record) -> None:
         """Take the next record. Events that mean nothing to the checks are skipped."""
         self.history.end = record.t
         self.history.traffic.take(record)
         self.history.uses += self._uses.take(record, self.held.values(), self._called(record))
-        for part in (self._take_call, self._take_message, self._take_host, self._take_run, self._take_strike):
+        for part in (self._take_call, self._messages.take, self._take_host, self._take_run, self._take_strike):
             part(record)
         for told in self._clients.translated(record) if record.event == "client_lock" else ():
             self.take(told)
@@ -236,37 +238,6 @@ class Historian:
                 )  # what was called in it is ended by its host
                 self._end_of(record, "crashed", whole, lambda thing: thing.worker == worker)
 
-    def _take_message(self, record: Record) -> None:
-        match record.event:
-            case "message_sent":
-                message = self._message(record)
-                message.sent = record.t
-                message.key = record.text("key")
-                message.session = record.text("session")
-                message.queue = record.text("queue")
-            case "message_received":
-                message = self._message(record)
-                message.receipts.append((record.t, record.host))
-                message.receive(record.text("id"), int(record.get("dequeue_count") or 0))
-                message.digests |= {record.text("digest")} - {""}
-            case "message_completed":
-                message = self._message(record)
-                call = self._settled(message, record)
-                if call is None or call.ending != "deferred":  # then it is only the original of a copy
-                    message.completed.append(record.host)
-            case "message_returned":
-                self._settled(self._message(record), record)
-            case "message_poisoned":
-                self._message(record).poisoned = True
-
-    def _settled(self, message: Message, record: Record) -> Invocation | None:
-        """Return the invocation after which a host says what happened to a message."""
-        told = (record.host, record.text("id"))
-        call = next((call for call in reversed(message.invocations) if (call.host, call.message) == told), None)
-        if call is not None:
-            call.settled = True
-        return call
-
     def _take_call(self, record: Record) -> None:
         match record.event:
             case "lock":
@@ -291,7 +262,7 @@ class Historian:
                 self.history.invocations.append(call)
                 self._calls[record.host, "", call.id].append(call)
                 if call.message:
-                    self._message_called(call.message).invocations.append(call)
+                    self._messages.called(call.message).invocations.append(call)
             case "invocation_ended":
                 self._end_call(record, record.text("invocation"))
             case "asked_to_end":
@@ -385,7 +356,7 @@ class Historian:
                 end(self.waits.pop(key, ()), record, "error")
             case "deferred":
                 self._deferring.add((record.host, invocation))
-                self._hand_on(message := self._message_of(record), copy := record.text("copy_id"))
+                self._messages.hand_on(message := self._message_of(record), copy := record.text("copy_id"))
                 known = about["mode"] == self.history.function(about["function"]).mode
                 if known and (told := self.history.traffic.sends.get(copy)) is not None:
                     name = about["function"]
@@ -465,35 +436,8 @@ class Historian:
         if held is not None:
             held.until, held.ending, held.why = record.t, ending, record.text("reason")
 
-    def _hand_on(self, message: Message, name: str) -> None:
-        """From now on, what happens to this copy happens to the message."""
-        self._originals[name] = message.id
-        message.deferred += 1
-        message.ids.add(name)
-        early = self.history.messages.pop(name, None)  # the copy was received before its sender's record
-        if early is not None:
-            message.ids |= early.ids
-            message.received += early.received
-            message.most_dequeued = max(message.most_dequeued, early.most_dequeued)
-            message.unseen = max(message.unseen, early.unseen)
-            message.deferred += early.deferred
-            message.unnamed |= early.unnamed
-            message.poisoned = message.poisoned or early.poisoned
-            message.receipts += early.receipts
-            message.digests |= early.digests
-            message.completed += early.completed
-            message.invocations += early.invocations
-            self._originals.update(dict.fromkeys(early.ids, message.id))
-
     def _message_of(self, record: Record) -> Message:
         """Return the message of the invocation that reports about a lock: it may not know the message's id itself."""
         calls = self._calls.get((record.host, "", record.text("owner")), ())
         names = [call.message for call in calls if call.message]
-        return self._message_called(names[-1] if names else record.text("message_id"))
-
-    def _message(self, record: Record) -> Message:
-        return self._message_called(record.text("id"), record.text("queue"))
-
-    def _message_called(self, name: str, queue: str = "") -> Message:
-        name = self._originals.get(name, name)
-        return self.history.messages.setdefault(name, Message(id=name, queue=queue, ids={name}))
+        return self._messages.called(names[-1] if names else record.text("message_id"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from simulator.history.slowness import STORAGE
-from simulator.host.triggers.queue import encode
+from simulator.host.triggers.queue import body_digest, decode, encode
 from simulator.program import HOST
 from simulator.work.scenario import ScenarioError
 from singleton.base.errors import ConfigurationError
@@ -77,7 +78,6 @@ class Storage:
         self._app = app
         self._clients: dict[str, Any] = {}
         self._blobs: dict[str, Any] = {}
-        self._poison_before: dict[str, int] = {}
 
     @cached_property
     def _service(self) -> QueueServiceClient:
@@ -101,8 +101,6 @@ class Storage:
                     f"the queue {queue!r} has {waiting} messages, which the fake hosts would process: "
                     "empty it, or leave --storage out, so that an Azurite is started for the run"
                 )
-            if poison := poison_queue(queue):
-                self._poison_before[queue] = self._count(poison)
 
     def send(self, queue: str, body: str) -> str:
         """Put a message into a queue and return its id.
@@ -116,18 +114,20 @@ class Storage:
 
     def left(self, queue: str) -> tuple[list[str], int]:
         """Return the ids of the messages that can be received (at most 32), and how many more there are."""
-        ids = self._peek(queue)
+        ids = [name for name, _ in self._peek(queue)]
         total = self._count(queue)
         return ids, max(total - len(ids), 0)
 
-    def poison(self, queue: str) -> list[str]:
-        """Return the ids of the messages that came into the queue's poison queue (the first 32, then numbers)."""
+    def poison(self, queue: str) -> list[str] | None:
+        """Return the digests of the bodies in the queue's poison queue; None: it has none, or more than can be seen."""
         name = poison_queue(queue)
-        if name is None:
-            return []
-        new = self._count(name) - self._poison_before.get(queue, 0)
-        ids = self._peek(name)[-new:] if new > 0 else []
-        return ids + [f"more-{number}" for number in range(new - len(ids))]
+        if name is None or self._count(name) > PEEK:
+            return None
+        digests = []
+        for _, text in self._peek(name):
+            with suppress(ValueError):  # moved as it came: nobody could read it
+                digests.append(body_digest(decode(text, self._app.encoding)))
+        return digests
 
     def queued(self) -> int:
         """Return how many messages are in the app's queues, also those that are being processed."""
@@ -182,9 +182,10 @@ class Storage:
         properties = self._look(queue, self._client(queue).get_queue_properties)
         return int(properties.approximate_message_count or 0) if properties else 0
 
-    def _peek(self, queue: str) -> list[str]:
+    def _peek(self, queue: str) -> list[tuple[str, str]]:
+        """Return the ids and texts of the first messages."""
         peek = partial(self._client(queue).peek_messages, max_messages=PEEK)
-        return [str(message.id) for message in self._look(queue, peek) or ()]
+        return [(str(message.id), str(message.content)) for message in self._look(queue, peek) or ()]
 
     def _look(self, queue: str, request: Callable[[], Any]) -> Any:
         return self._ask(f"look into the queue {queue!r}", request, fine=("QueueNotFound",))

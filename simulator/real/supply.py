@@ -181,12 +181,12 @@ class Supply:
         for queue in self._app.queues:
             ids, invisible = self._storage.left(queue)
             write("queue_left", queue=queue, ready=len(ids), invisible=invisible, ids=ids)
-            write("poison", queue=queue, ids=self._storage.poison(queue))
+            if (digests := self._storage.poison(queue)) is not None:
+                write("poison", queue=queue, digests=digests)
         for function in self._app.entities:
             if self._bus is not None:
                 ids, invisible = self._bus.ask(partial(Broker.left, entity=function.source))
                 write("queue_left", queue=function.source, ready=len(ids), invisible=invisible, ids=ids)
-                write("poison", queue=function.source, ids=self._bus.ask(partial(Broker.dead, entity=function.source)))
 
     def _call(self, message: Outgoing, name: str = "") -> None:
         """Send a request to a host. If none is up, a made one is dropped, and one of the user's is kept until then."""

@@ -182,6 +182,16 @@ def a_message_comes_back_with_another_body(patch: Patch) -> None:
     patch.setattr(message_deferral, "put_back", changed)
 
 
+@broken("-poison' with another body than before", app="returns")
+def a_message_comes_to_the_poison_queue_without_its_body(patch: Patch) -> None:
+    real = deferral.move
+
+    async def emptied(queue: Any, to: Any, message: Any, **more: Any) -> Any:
+        return await real(queue, to, replace(message, text=""), **more)
+
+    patch.setattr(message_deferral, "move", emptied)
+
+
 @broken("gave up (raise), though", app="listeners")
 def listeners_put_no_message_back(patch: Patch) -> None:
     patch.setattr(ListenerGuard, "_puts_back", lambda *_: False)

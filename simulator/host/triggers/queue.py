@@ -143,6 +143,11 @@ def decode(text: str, encoding: Encoding) -> bytes:
         raise ValueError("its text is not base64, which host.json's messageEncoding asks for") from error
 
 
+def body_digest(body: bytes) -> str:
+    """Return what stands for a message's body in journals."""
+    return blake2s(body, digest_size=8).hexdigest()
+
+
 def encode(body: bytes, encoding: Encoding) -> str:
     """Return the text under which a body is put into a queue.
 
@@ -348,7 +353,7 @@ class QueueListener:
         undecodable, digest = "", ""
         try:
             message.body = decode(message.text, self.options.message_encoding)
-            digest = blake2s(message.body, digest_size=8).hexdigest()
+            digest = body_digest(message.body)
         except ValueError as error:
             undecodable = str(error)
         self.write(

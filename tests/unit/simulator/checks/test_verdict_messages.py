@@ -584,6 +584,24 @@ def test_a_message_that_was_put_back_and_failed_too_often_is_poisoned_by_its_fun
     assert any("by its function's own errors (ValueError)" in note for note in verdict.notes)
 
 
+@pytest.mark.parametrize(
+    ("there", "received", "verdict"),
+    [(["d1"], "", "holds"), ([], "d1", "holds"), (["other"], "", "violated"), ([], "", "unproven")],
+    ids=["left there", "received there", "another body", "taken out by the app"],
+)
+def test_a_poisoned_message_has_its_body_in_the_poison_queue(there: list[str], received: str, verdict: str) -> None:
+    story = good_story()
+    story.sent(6, "m9")
+    story.add(8, "host-1", "message_received", queue="orders", id="m9", dequeue_count=6, digest="d1")
+    story.add(8.5, "host-1", "message_poisoned", queue="orders", id="m9")
+    if received:
+        story.add(9, "host-1", "message_received", queue="orders-poison", id="p1", dequeue_count=1, digest=received)
+    story.add(29, "", "poison", queue="orders", digests=there)
+    judged = judge(story.end(30))
+    assert judged.verdict == verdict, judged.reasons
+    assert verdict == "holds" or any("'orders-poison'" in reason for reason in judged.reasons)
+
+
 def test_a_message_whose_only_failure_had_to_end_as_a_success_is_poisoned_by_its_body() -> None:
     story = base("defer")
     story.message("fine", "host-1", 0.8, 1.5)
