@@ -54,7 +54,8 @@ from simulator.checks.findings import natural
 from simulator.checks.http_callers import Requests, check_requests
 from simulator.checks.kept_values import judge_kept, unjudged
 from simulator.checks.losses import judge_losses, judge_spans
-from simulator.checks.messages import Messages, check_messages, judge_copies
+from simulator.checks.message_copies import judge_copies
+from simulator.checks.messages import Messages, check_messages
 from simulator.checks.names import judge_names
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults

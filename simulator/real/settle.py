@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from simulator.checks.failover import measure_failovers, why_unseen
 from simulator.checks.findings import count
-from simulator.checks.messages import hidden_until, judge_copies
+from simulator.checks.message_copies import judge_copies
+from simulator.checks.messages import hidden_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
