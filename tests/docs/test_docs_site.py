@@ -87,6 +87,16 @@ def test_a_browser_asks_no_other_host(site: Path) -> None:
 
 
 @pytest.mark.process
+def test_each_picture_is_there(site: Path) -> None:
+    shown = {
+        page: re.findall(r'<(?:img|source)\b[^>]*?(?:src|srcset)="([^"]+)"', page.read_text())
+        for page in site.rglob("*.html")
+    }
+    assert sum(map(len, shown.values())) > 8
+    assert [file for page, files in shown.items() for file in files if not (page.parent / file).is_file()] == []
+
+
+@pytest.mark.process
 def test_the_search_finds_what_people_type_and_the_page_that_helps_comes_first(site: Path) -> None:
     scripts = "".join(
         (site / name).read_text("utf-8")
