@@ -86,6 +86,8 @@ def pilot(
                 context.exit(complain("interrupted; the container is deleted", signals.exit_code))
     except StoreFailure as failure:
         context.exit(complain(str(storage_error(container, failure, what="container")), ENVIRONMENT))
+    except ConfigurationError as error:  # of what is read at the first request only, as an identity
+        raise click.UsageError(str(error)) from None
     except ContainerLeftError as error:
         context.exit(complain(str(error), ENVIRONMENT))
     context.exit(_tell(result, Anonymous(account), as_json, report))
@@ -124,8 +126,11 @@ def offer_leftovers(account: StorageAccount, *, ask: bool) -> None:
 
 
 def _tell(result: PilotResult, anonymous: Anonymous, as_json: OutFile | None, report: OutFile | None) -> int:
-    for line in (*result.lines(), result.headline()):
+    for line in result.lines():
         click.echo(f"{MARKS[line.mark]}{line.text}")
+    for row in result.table():
+        click.echo(f"{MARKS['note']}{row}")
+    click.echo(f"{MARKS[result.headline().mark]}{result.headline().text}")
     try:
         for file, text in ((as_json, result.as_json), (report, result.as_html)):
             if file is not None:

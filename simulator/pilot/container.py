@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 import time
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from xml.etree import ElementTree as ET
 
 from simulator.report.timeline.build import careful
+from singleton.locking.holder import answered
 from singleton.runtime.accounts.stores import way_to
 from singleton.settings.connection import parse_connection_string
 from singleton.stores.protocol import StoreFailure, within
@@ -26,8 +28,13 @@ MARK: Final = "singletonpilot"
 LATE: Final = 3600.0
 """Seconds after this time from which a container is a leftover."""
 _PATIENCE: Final = 30.0
+_CALL: Final = 10.0
+"""Seconds of one try."""
 _LONGEST: Final = 2**22
 _GONE: Final = ("ContainerNotFound", "ContainerBeingDeleted")
+
+
+_asked = partial(answered, call=_CALL, answer=_PATIENCE)
 
 
 async def make_container(account: StorageAccount, name: str, ends: float) -> None:
@@ -42,10 +49,10 @@ async def delete_container(account: StorageAccount, name: str) -> None:
     async with aclosing(way_to(account, f"container {name!r}")) as way:
         place, query = f"{way.root}/{name}", "restype=container"
         try:
-            found = await within(_PATIENCE, way.ask("HEAD", place, query, {}, 200))
+            found = await _asked(lambda: way.ask("HEAD", place, query, {}, 200))
             marked = name.startswith(PREFIX) and f"x-ms-meta-{MARK}" in found.headers.lowered
             if marked:
-                await within(_PATIENCE, way.ask("DELETE", place, query, {}, 202))
+                await _asked(lambda: way.ask("DELETE", place, query, {}, 202))
         except StoreFailure as failure:
             if failure.code not in _GONE:
                 raise
@@ -58,7 +65,7 @@ async def leftovers(account: StorageAccount) -> list[str]:
     """Return the containers of pilots that must have ended. ``StoreFailure``: they can't be listed."""
     async with aclosing(way_to(account, "containers")) as way:
         query = f"comp=list&prefix={PREFIX}&include=metadata"
-        page = await within(_PATIENCE, way.ask("GET", f"{way.root}/", query, {}, 200, most=_LONGEST))
+        page = await _asked(lambda: way.ask("GET", f"{way.root}/", query, {}, 200, most=_LONGEST))
     try:
         listed = ET.fromstring(page.body)  # noqa: S314 - expat expands nothing without end
     except ET.ParseError:

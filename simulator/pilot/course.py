@@ -106,15 +106,21 @@ class Pilot:
             ContainerLeftError: the container can't be deleted.
             Interrupt: a signal ended the pilot.
         """
+        perhaps_made = True
         try:
             with self.signals.held():
                 ends = time.time() + self.plan.seconds + LATER
-                self._aside(make_container(self.account, self.container, ends)).wait()
+                try:
+                    self._aside(make_container(self.account, self.container, ends)).wait()
+                except StoreFailure as failure:
+                    perhaps_made = failure.leaves_doubt
+                    raise
             return self._try_all()
         finally:
             self.signals.close()
-            self.reporter.step("Deleting the container")
-            self._delete()
+            if perhaps_made:
+                self.reporter.step("Deleting the container")
+                self._delete()
 
     def _delete(self) -> None:
         try:

@@ -23,8 +23,8 @@ PRICE: Final = 0.055
 """Dollars for 10,000 writes, as in docs/performance.md. Each request is counted as a write."""
 QUICK: Final = 2200
 SLOW: Final = 1500
-A_SECOND: Final = 20
-"""Requests, as counted on an emulator: without the ends of leases, with them, and in each second of a storm."""
+A_SECOND: Final = 60
+"""Requests, as counted on an emulator: of the short parts, of the ends of leases, and of each second of a storm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 HOSTS: Final = 5
 KILLS: Final = 2
 PAUSES: Final = 2
+PAUSE_EVERY: Final = 120.0
+"""Seconds of a storm for each further pause."""
 PROMISE: Final = "Never two inside one lock, no message lost, and each lock of a killed host is taken over in time."
 _APP: Final = Path(__file__).with_name("storm_app.py")
 _OVERRIDES: Final = ("azurefunctionsjobhost__", "azurefunctionswebhost__", "singleton_")
@@ -66,7 +68,7 @@ def storm(
     for name in [name for name in os.environ if normalised(name).startswith(_OVERRIDES)]:
         del os.environ[name]  # of this process, whose environment the hosts get
     kills = min(KILLS, hosts - 2)
-    pauses = 0 if os.name == "nt" else min(PAUSES, hosts - 2)
+    pauses = 0 if os.name == "nt" else min(PAUSES + int(seconds // PAUSE_EVERY), 2 * (hosts - 1))
     with storm_app(container) as app:
         scenario = Scenario(app=app, hosts=hosts, kill=kills, pause=pauses, duration=seconds, seed=seed)
         try:

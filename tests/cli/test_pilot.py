@@ -16,6 +16,7 @@ from simulator import pilot_cli
 from simulator.cli import main
 from simulator.pilot.container import PREFIX
 from simulator.proxy.actions import Answer
+from singleton.base.errors import ConfigurationError
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.support.recording_proxy import ProxyThread, on
@@ -70,6 +71,7 @@ def test_it_tries_an_account_and_tells_what_it_could_not_see_and_leaves_nothing(
     ]
     assert findings["assumptions, direct"] == findings["assumptions, sdk"] == []
     assert "ServerBusy" in findings["throttling"][0]["said"]
+    assert "renew, sdk" in out
     assert {each["way"] for each in told["latencies"]} == {"direct", "sdk"}
     assert 1500 < told["requests"] < 3000
     for text in (data.read_text(), page.read_text("utf-8")):
@@ -149,6 +151,31 @@ def test_what_a_killed_pilot_has_left_is_offered_and_without_a_question_it_stays
     monkeypatch.setattr(pilot_cli, "answered", lambda question: "left-1" in question)
     pilot_cli.offer_leftovers(StorageAccount(NOWHERE), ask=ask)
     assert gone == deleted
+
+
+def test_a_container_that_may_not_be_made_is_said_with_the_right_that_is_missing(
+    storage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = urlsplit(StorageAccount(storage).endpoint).port
+    assert port is not None
+    with ProxyThread(port) as proxy:
+        proxy.add(on("container put"), Answer(403, "AuthorizationPermissionMismatch"))
+        monkeypatch.setenv("PILOT", proxy.connection_string(storage))
+        code, _, err = ended(capsys, "--connection", "PILOT", "--for", "10s", "--yes")
+        assert "container delete" not in proxy.operations()
+    assert (code, "a permission is missing" in err) == (3, True)
+
+
+def test_an_identity_that_can_not_be_used_is_a_wrong_connection(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def leftovers(_: StorageAccount) -> list[str]:
+        raise ConfigurationError("an identity needs the extra [identity]")
+
+    monkeypatch.setattr(pilot_cli, "leftovers", leftovers)
+    monkeypatch.setenv("PILOT__blobServiceUri", "https://orders.blob.core.windows.net")
+    code, out, err = ended(capsys, "--connection", "PILOT", "--yes")
+    assert (code, "[identity]" in err, "Account: https://orders.blob" in out) == (2, True, True)
 
 
 def test_a_storage_that_does_not_answer_is_no_missing_right(monkeypatch: pytest.MonkeyPatch) -> None:
