@@ -68,7 +68,7 @@ def storm(
     for name in [name for name in os.environ if normalised(name).startswith(_OVERRIDES)]:
         del os.environ[name]  # of this process, whose environment the hosts get
     kills = min(KILLS, hosts - 2)
-    pauses = 0 if os.name == "nt" else min(PAUSES + int(seconds // PAUSE_EVERY), 2 * (hosts - 1))
+    pauses = 0 if os.name == "nt" else min(PAUSES, hosts - 2) + int(seconds // PAUSE_EVERY)
     with storm_app(container) as app:
         scenario = Scenario(app=app, hosts=hosts, kill=kills, pause=pauses, duration=seconds, seed=seed)
         try:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from azure.storage.blob import BlobServiceClient
+from azure.storage.blob import (
+    AccountSasPermissions,
+    BlobServiceClient,
+    ResourceTypes,
+    generate_account_sas,
+)
 
 from simulator.pilot import idle
 from simulator.pilot.container import LATE, PREFIX, delete_container, leftovers, make_container
 from simulator.pilot.idle import watch_idle
 from simulator.pilot.storm import storm
+from simulator.pilot_cli import given_storage
 from simulator.proxy.actions import Answer, Hang
 from simulator.real.settle import Signals
-from simulator.real.storage import GivenStorage
 from simulator.report.words import Reporter
-from singleton.settings.connection import StorageAccount
+from singleton.settings.connection import StorageAccount, parse_connection_string, resolve_blob_account
 from singleton.stores.protocol import StoreFailure
 from tests.support.recording_proxy import ProxyThread, on
 
@@ -96,11 +102,21 @@ def test_it_is_told_what_becomes_of_an_idle_connection(
 def test_the_storm_kills_and_pauses_and_is_judged_and_only_its_container_is_touched(
     connection_string: str, name: str
 ) -> None:
-    account = StorageAccount(connection_string)
+    """The account is reached by settings below the connection's name, as an identity is: here by a URL with a SAS."""
+    told = parse_connection_string(connection_string, "Azurite")
+    signature = generate_account_sas(
+        told.account,
+        told.key,
+        ResourceTypes(service=True, container=True, object=True),
+        AccountSasPermissions(read=True, write=True, delete=True, list=True, add=True, create=True),
+        expiry=datetime.now(UTC) + timedelta(hours=1),
+    )
+    settings = {"PILOT__blobServiceUri": f"{told.endpoint}?{signature}"}
+    account = resolve_blob_account("PILOT", settings)
     asyncio.run(make_container(account, name, time.time()))
     with BlobServiceClient.from_connection_string(connection_string) as service, Signals() as signals:
         before = {each.name for each in service.list_containers()}
-        storage = GivenStorage({"": connection_string}, account.endpoint)
+        storage = given_storage("PILOT", account, settings)
         part, outcome = storm(storage, name, Reporter(), signals, seconds=12.0, seed=3, hosts=3)
         assert {each.name for each in service.list_containers()} <= before
         assert [*service.get_container_client(name).list_blob_names()]
