@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
 from singleton.base.callables import returns_coroutine
-from singleton.functions.misdeclaration import declare
-from singleton.functions.triggers import GUARDS_MARK, Signature, is_under_mcp_tool, refuse_replayed
+from singleton.functions.listing import add_rules, declare
+from singleton.functions.triggers import GUARDS_MARK, Signature, refuse_replayed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,13 +158,12 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
         raise TypeError(no_such_argument("@singleton", unknown, [*DEFAULTS]))
     unnamed = function if isinstance(function, str) else None
 
-    def guarded(inner: Callable[..., Any], find: Callable[[], Trigger | None], known: Trigger | None) -> Any:
+    def guarded(inner: Callable[..., Any], find: Callable[[], Trigger | None], _: Trigger | None) -> Any:
         from singleton.functions.arguments import Arguments, guard_by
-        from singleton.functions.written_trigger import completed
 
         arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
         policies = {each.mode: each.on_contention for each in _declared_on(inner)}
-        return _guarded(inner, guard_by(arguments, inner, find, completed(known, inner), policies))
+        return _guarded(inner, guard_by(arguments, inner, find, policies))
 
     if function is None or unnamed is not None:
         return lambda target: declare(target, guarded)
@@ -217,7 +216,6 @@ def is_wrapper(function: object) -> bool:
 
 
 def _guarded(target: Callable[..., Any], declaration: Declaration) -> Callable[..., Any]:
-    declaration.refuse_blocking(on_loop=is_under_mcp_tool(target))
     declaration.check_settings()
     _declared.append(declaration)
     declared = (declaration, *_declared_on(target))
@@ -230,7 +228,7 @@ def _guarded(target: Callable[..., Any], declaration: Declaration) -> Callable[.
 
     def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
         named, context = signature.split(args, kwargs)
-        refuse_replayed(declaration.function, named)
+        refuse_replayed(declaration.decorator, declaration.function, named)
         body: Callable[[], Any] = partial(function, *args, **kwargs)
         for guard in map(_guard_of, reversed(asked)):
             body = partial(guard.run_async if is_async else guard.run, guard.call(named, context), body)
@@ -238,5 +236,6 @@ def _guarded(target: Callable[..., Any], declaration: Declaration) -> Callable[.
 
     wrapper = signature.wrapper(function, invocation)
     setattr(wrapper, GUARDS_MARK, declared)
+    add_rules(wrapper, target, declaration.rules)
     _guarded_by_us[wrapper] = function
     return wrapper

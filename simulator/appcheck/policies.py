@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -12,21 +11,14 @@ from singleton.base.errors import ConfigurationError
 from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
 from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.functions.coalescing import NEXT_ARRIVAL
-from singleton.functions.deferrable import check_deferrable
-from singleton.functions.triggers import (
-    QUEUE,
-    TIMER,
-    check_guardable,
-    is_http,
-    refuse_none,
-    refuse_policy,
-    refuse_returned,
-)
+from singleton.functions.listing import body_of
+from singleton.functions.trigger_rules import declared_type, refuse_generator
+from singleton.functions.triggers import QUEUE, TIMER, is_http
 from singleton.settings.connection import DEFAULT_CONNECTION
 from singleton.settings.hostid import host_id, is_machine_bound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from simulator.appcheck.checked_app import Subject
     from simulator.appcheck.finding import Finding
@@ -46,18 +38,17 @@ def check_policy(subject: Subject, guard: Guard) -> Iterator[Finding]:
             load_dequeueable(subject.app.values)
         except ConfigurationError as error:
             yield RULES["option-refused"].broken(str(error))
-    refused = _refused(subject, guard)
-    if refused is not None:
-        rule = RULES.get(refused.reason or "", RULES["declaration-refused"])
+    refused = [*_refused(subject, guard)]
+    for each in refused:
+        rule = RULES.get(each.reason or "", RULES["declaration-refused"])
         # A finding has the function's name already.
-        yield rule.broken(re.sub(r"\A@\w+ on \S+: ", "", str(refused)))
+        yield rule.broken(re.sub(r"\A@\w+ on \S+: ", "", str(each)))
+    if refused:
         return
-    if _may_defer(guard):
-        yield from _deferring(subject, guard)
-    elif guard.mode == "listener":
+    if guard.mode == "listener":
         yield from _listening(subject, guard)
     elif guard.on_contention == "coalesce":
-        yield from _coalescing(subject)
+        yield from _coalescing(subject, guard)
     if subject.trigger.type == _WARMUP:
         yield RULES["guarded-warm-up"].broken(
             f"a warmup trigger prepares the instance that starts, and {guard.decorator} lets one instance prepare "
@@ -70,58 +61,20 @@ def check_policy(subject: Subject, guard: Guard) -> Iterator[Finding]:
         )
 
 
-def _refused(subject: Subject, guard: Guard) -> ConfigurationError | None:
-    """Return the error with which the product refuses each invocation, or those that meet contention."""
-    name, trigger = subject.name, subject.trigger
-    asked: list[Callable[[], None]] = [
-        lambda: check_guardable(inspect.unwrap(subject.call), trigger.type),
-        lambda: refuse_policy(name, guard.on_contention, trigger, {trigger.parameter: None}),
-        lambda: guard.refuse_blocking(on_loop=trigger.on_loop),
-    ]
-    if guard.decorator == "@once":
-        asked.append(lambda: refuse_returned(name, getattr(guard, "outputs", None), trigger))
-    if guard.when_full == "defer":
-        asked.append(lambda: refuse_none(name, "when_full='defer'", trigger, "when_full='raise'"))
-    if _may_defer(guard):
-        asked.append(lambda: check_deferrable(name, guard.timeout if guard.on_contention == "defer" else None, trigger))
-    if guard.mode == "listener" and guard.on_contention != "raise" and trigger.type in _LISTENING:
-        what = "mode='listener' in a process that is not the listener"
-        asked.append(lambda: refuse_none(name, what, trigger, "on_contention='raise'"))
+def _refused(subject: Subject, guard: Guard) -> Iterator[ConfigurationError]:
+    """Yield the errors with which the product refuses the declaration, when the app is loaded."""
+    asked = [*guard.rules(subject.trigger)]
+    if guard is subject.guards[0]:
+        asked.append(lambda: refuse_generator(body_of(subject.call), subject.trigger))
     for ask in asked:
         try:
             ask()
         except ConfigurationError as error:
-            return error
-    return None
+            yield error
 
 
-def _may_defer(guard: Guard) -> bool:
-    return "defer" in (guard.on_contention, guard.when_full)
-
-
-def _deferring(subject: Subject, guard: Guard) -> Iterator[Finding]:
-    if guard.find_trigger() is None:
-        yield RULES["defer-without-trigger"].broken(
-            "'defer' needs to know the queue, and @singleton does not see its trigger here. Put @singleton above the "
-            "trigger's decorator"
-        )
-    declared = _declared(subject)
-    if declared in _NO_MESSAGES:
-        yield RULES["defer-without-message"].broken(
-            f"'defer' needs the message's id, and the parameter {subject.trigger.parameter} is a {declared}. Annotate "
-            "it as func.QueueMessage"
-        )
-
-
-def _declared(subject: Subject) -> str:
-    """Return the name of the type that the trigger's parameter is declared as; empty: none."""
-    annotation = getattr(inspect.unwrap(subject.call), "__annotations__", {}).get(subject.trigger.parameter)
-    name = getattr(annotation, "__name__", str(annotation)) if annotation is not None else ""
-    return str(name).partition("[")[0].rpartition(".")[2]
-
-
-def _coalescing(subject: Subject) -> Iterator[Finding]:
-    trigger, declared = subject.trigger, _declared(subject)
+def _coalescing(subject: Subject, guard: Guard) -> Iterator[Finding]:
+    trigger, declared = subject.trigger, declared_type(guard.written, subject.trigger)
     if trigger.type in NEXT_ARRIVAL:
         yield RULES["coalesce-next-arrival"].broken(
             f"the trigger is a {trigger.type}: an invocation that fails or dies while it waits takes along the changes "
@@ -153,11 +106,6 @@ def _listening(subject: Subject, guard: Guard) -> Iterator[Finding]:
         yield RULES["listener-on-trigger"].broken(
             f"the trigger is a {trigger.type}: in a process that is not the listener an invocation can't be skipped or "
             f"put back, so {who}. Leave mode='listener' out; if it is meant so, give on_contention='raise'"
-        )
-    if trigger.type == QUEUE and guard.on_contention != "raise" and guard.find_trigger() is None:
-        yield RULES["trigger-unknown"].broken(
-            "@singleton does not see its trigger, so in a process that is not the listener a message fails and is not "
-            "put back. Put @singleton above the trigger's decorator"
         )
     count = filled(subject.app.values, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""
     if count.isdecimal() and int(count) > 1:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from simulator.appcheck.finding import Finding
     from singleton.functions.guard import Guard
 
-_COSMOS: Final = "cosmosDBTrigger"
 _ROWS: Final = {"sqlTrigger": "Sql", "mysqlTrigger": "MySql"}
 """Triggers that deliver rows in lists, and how their settings begin."""
 _ALWAYS_NEW: Final = frozenset(
@@ -63,20 +62,15 @@ def check_scope(subject: Subject, guard: Guard) -> Iterator[Finding]:
     scoped = guard.scope or guard.template.paths or key
     if not scoped or guard.mode == "listener":
         return
-    said = _said(guard, key)
     if subject.trigger.type == TIMER:
-        yield RULES["scope-on-timer"].broken(
-            f"{said} is looked up in a payload, and a timer has none. Leave it out, or use scope_id with text and "
-            "%SETTING%"
-        )
         return
-    yield from _batch(subject, said)
+    said = guard.looked_up or f"key={quoted(key)}"
+    yield from _rows(subject, said)
     yield from _path(subject, guard)
     yield from _names(subject, guard)
     yield from _nameless(subject, guard)
     yield from _arguments(subject, guard, key, said)
     yield from _streamed(subject, guard, key, said)
-    yield from _payload(subject, guard, said)
 
 
 def _literal(guard: Guard, key: object) -> Iterator[Finding]:
@@ -99,25 +93,7 @@ def _constant(subject: Subject, guard: Guard) -> Iterator[Finding]:
         )
 
 
-def _said(guard: Guard, key: object) -> str:
-    if key is not None:
-        return f"key={quoted(key)}"
-    return f"scope={guard.scope!r}" if guard.scope is not None else f"scope_id={guard.scope_id!r}"
-
-
-def _batch(subject: Subject, said: str) -> Iterator[Finding]:
-    settings = subject.trigger.settings
-    cardinality = settings.get("cardinality")
-    if str(getattr(cardinality, "name", cardinality)).upper() == "MANY":
-        yield RULES["scope-on-batch"].broken(
-            f"the trigger has cardinality 'many', so each invocation gets a list, and {said} names no one message of "
-            "it. Set cardinality to 'one', or leave the scope out"
-        )
-    if subject.trigger.type == _COSMOS and settings.get("maxItemsPerInvocation") != 1:
-        yield RULES["scope-on-batch"].broken(
-            f"a Cosmos DB trigger delivers lists, and {said} names no one document of a longer one. Set "
-            "max_items_per_invocation=1, or leave the scope out"
-        )
+def _rows(subject: Subject, said: str) -> Iterator[Finding]:
     product = _ROWS.get(subject.trigger.type)
     if product is not None and not _one_row(product, subject.app):
         yield RULES["scope-on-rows"].broken(
@@ -138,13 +114,8 @@ def _path(subject: Subject, guard: Guard) -> Iterator[Finding]:
     scope = guard.scope
     if scope is None:
         return
-    template = re.search(r"[{}]|%[^%]+%", scope)
-    if template:
-        yield RULES["scope-is-template"].broken(
-            f"scope={scope!r} is a template, and scope takes the path of a property. Write scope_id={scope!r}"
-        )
     parts = [part for part in re.split(r"[./]", scope.removeprefix("$")) if part]
-    if not template and (len(parts) > 1 or scope.startswith("$.")):
+    if len(parts) > 1 or scope.startswith("$."):
         yield RULES["scope-path-with-dots"].broken(
             f"scope={scope!r} is the name of one property: levels are parted by ':'. Write {':'.join(parts)!r}, "
             "unless the property is really called so"
@@ -244,16 +215,4 @@ def _arguments(subject: Subject, guard: Guard, key: object, said: str) -> Iterat
         yield RULES["scope-not-an-argument"].broken(
             f"{said}: the {what} {subject.name} has no argument {', '.join(sorted(missing))}; it has "
             f"{', '.join(sorted(published)) or 'none'}. Name one of these"
-        )
-
-
-def _payload(subject: Subject, guard: Guard, said: str) -> Iterator[Finding]:
-    """Say where the guard can't tell the payload from other inputs. A message is never another input."""
-    trigger = subject.trigger
-    inputs = [each.name for each in subject.bindings if not each.is_output and each.name != trigger.parameter]
-    message = f"func.{_named(_annotation(subject))}" == NAMED.get(trigger.type) and trigger.type != "blobTrigger"
-    if inputs and guard.find_trigger() is None and not (message or is_http(trigger, {})):
-        yield RULES["trigger-unknown"].broken(
-            f"@singleton does not see its trigger, and {said} may mean {subject.trigger.parameter} or the input "
-            f"{', '.join(inputs)}. Put @singleton above the trigger's decorator"
         )

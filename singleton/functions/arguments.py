@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import re
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -19,7 +20,7 @@ from singleton.base.kinds import POLICIES, LayoutName, Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
 from singleton.functions.declaration import Declaration
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
-from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK, check_guardable, refuse_none, refuse_policy
+from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK, check_guardable
 from singleton.layouts.blob_name import hashed_scope
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
@@ -99,6 +100,12 @@ def _check_values(given: Arguments) -> None:
         )
     if given.scope is not None:
         check_path(given.scope)
+        if re.search(r"[{}]|%[^%]+%", given.scope):
+            raise ConfigurationError(
+                f"scope={given.scope!r} is a template, and scope takes the path of a property. Write "
+                f"scope_id={given.scope!r}",
+                reason="scope-is-template",
+            )
     if not isinstance(given.scope_id, str):
         raise ConfigurationError(f"scope_id is {given.scope_id!r}: give a text such as 'tenant:{{TenantId}}'")
     _check_word("level", given.level, Level)
@@ -234,8 +241,8 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
     }
 
 
-def _check_coalescing(given: Arguments, target: Any, trigger: Trigger | None) -> None:
-    """Raise ``ConfigurationError`` if another argument, or the trigger's output, does not go with the policy."""
+def _check_coalescing(given: Arguments, target: Any) -> None:
+    """Raise ``ConfigurationError`` if another argument does not go with the policy."""
     what, function = "on_contention='coalesce'", target.__name__
     reasons = {
         "mode": (given.mode != "function", "a listener's lock is kept for the life of the process"),
@@ -264,7 +271,6 @@ def _check_coalescing(given: Arguments, target: Any, trigger: Trigger | None) ->
             "another. Use on_contention='wait'",
             reason="coalesce-declared",
         )
-    refuse_none(function, what, trigger, "on_contention='wait'")
 
 
 def _checked_options(given: Arguments, options: SingletonOptions, laid: Layout) -> SingletonOptions:
@@ -290,31 +296,27 @@ def guard_by(
     given: Arguments,
     target: Any,
     trigger: Callable[[], Trigger | None],
-    known: Trigger | None,
     policies: Mapping[Mode, object],
 ) -> Declaration:
     """Return the declaration of a function that is declared with these arguments, which are checked.
 
-    ``trigger`` finds the trigger, once the app is complete; ``known`` is the trigger, if known already; ``policies``
-    has the ``on_contention`` of earlier declarations, by mode.
+    ``trigger`` finds the trigger, once the app is complete; ``policies`` has the ``on_contention`` of earlier
+    declarations, by mode.
     """
-    check_guardable(target, None if known is None else known.type)
+    check_guardable(target)
     app_dir, options = options_of_app(target)
     _check_values(given)
     _check_name(given)
     _check_dotnet_name(given)
     _check_scope_hash(given)
     _check_mode(given)
-    refuse_policy(target.__name__, given.on_contention, known, {})
     times = _checked_times(given)
     if given.on_contention == "coalesce":
-        _check_coalescing(given, target, known)
+        _check_coalescing(given, target)
     if given.on_contention == "defer" or times["when_full"] == "defer":
-        from singleton.functions.deferrable import check_deferrable
+        from singleton.functions.trigger_rules import check_deferrable
 
-        if times["when_full"] == "defer":
-            refuse_none(target.__name__, "when_full='defer'", known, "when_full='raise'")
-        check_deferrable(target.__name__, times["timeout"] if given.on_contention == "defer" else None, known)
+        check_deferrable(times["timeout"] if given.on_contention == "defer" else None)
     if given.mode in policies:
         raise ConfigurationError(
             f"@singleton is declared twice on {target.__qualname__} with mode={given.mode!r}: one of each mode is "
@@ -350,12 +352,10 @@ def guard_by(
     if given.mode == "listener":
         from singleton.functions.listener import ListenerGuard
 
-        listener = ListenerGuard(**declared)
-        listener.check_trigger(known)
-        guard: Declaration = listener
+        guard: Declaration = ListenerGuard(**declared)
     else:
         guard = Declaration(**declared)
-    return guard if given.also is None else _with_old_lock(guard, given, target, trigger, known)
+    return guard if given.also is None else _with_old_lock(guard, given, target, trigger)
 
 
 def _layout_named(name: LayoutName, dotnet_name: str | None) -> Layout:
@@ -372,7 +372,7 @@ def _layout_named(name: LayoutName, dotnet_name: str | None) -> Layout:
 
 
 def _with_old_lock(
-    guard: Declaration, given: Arguments, target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None
+    guard: Declaration, given: Arguments, target: Any, trigger: Callable[[], Trigger | None]
 ) -> Declaration:
     """Return the guard that takes its lock under the old name, too. Refuse a wrong ``also``, and one without effect."""
     also = given.also
@@ -395,7 +395,7 @@ def _with_old_lock(
         )
     try:
         older = _older(given, also)
-        old = guard_by(older, target, trigger, known, {})
+        old = guard_by(older, target, trigger, {})
         old = replace(old, options=old.options.replace(**_options_of(also, older.layout)))
     except ConfigurationError as error:
         raise ConfigurationError(f"also={also}: {error}") from None

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 from singleton.base.errors import text_of
 from singleton.base.tasks import ends_the_thread
-
-WRITTEN_ONE_BY_ONE: Final = ("cosmosDB", "eventGrid", "mysql", "queue", "sql")
-"""Types of ``$return`` outputs for which the worker goes through whatever can be iterated."""
 
 
 def refuse_unanswered(function: str, error: BaseException, *, is_async: bool) -> None:

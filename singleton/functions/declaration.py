@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import quoted
 from singleton.functions.misdeclaration import in_worker
-from singleton.functions.triggers import Trigger, invocation_id, refuse_none, refuse_policy, tries
+from singleton.functions.triggers import Trigger, invocation_id, tries
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.scopes.template import value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from singleton.base.events import Call
@@ -68,8 +68,14 @@ class Declaration:
 
     @cached_property
     def trigger(self) -> Trigger | None:
-        """The trigger, as far as known. Read it at an invocation, when the app is complete."""
-        return self.find_trigger()
+        """The trigger, as far as known. Read it at an invocation, when the app is complete.
+
+        ``ConfigurationError``: the trigger can't take the declaration, and no app has listed the function before.
+        """
+        trigger = self.find_trigger()
+        for rule in () if trigger is None else self.rules(trigger):
+            rule()
+        return trigger
 
     @property
     def enabled(self) -> bool:
@@ -86,21 +92,30 @@ class Declaration:
         """The longest time in seconds until a waiter asks for the lock again."""
         return self.options.lock_acquisition_polling_interval
 
-    def refuse_blocking(self, *, on_loop: bool) -> None:
-        """Refuse a policy that waits, for a plain ``def`` which a coroutine calls on the event loop (``on_loop``).
+    @property
+    def looked_up(self) -> str | None:
+        """What is looked up in a payload for the lock's name, for errors; None: nothing."""
+        if self.scope is not None:
+            return f"scope={self.scope!r}"
+        return f"scope_id={self.scope_id!r}" if self.template.paths else None
 
-        The wait would block the loop, with the holder of the lock.
-        """
-        waits = self.on_contention in ("wait", "coalesce") or (
-            self.timeout is not None and not callable(self.on_contention)
-        )
-        if on_loop and waits and self.mode == "function":
-            raise ConfigurationError(
-                f"{self.decorator} on {self.function}: @app.mcp_tool() calls a plain def on the event loop of the "
-                "worker, and a wait for the lock would block the loop, with the holder of the lock. Write `async def`; "
-                f"or put {self.decorator} above @app.mcp_tool(); or don't wait: on_contention='raise'",
-                reason="blocks-event-loop",
-            )
+    def rules(self, trigger: Trigger) -> Iterator[Callable[[], None]]:
+        """Yield functions which raise ``ConfigurationError`` if no invocation by the trigger would end well."""
+        from singleton.functions import trigger_rules as rules
+
+        who, policy = f"{self.decorator} on {trigger.function or self.function}", self.on_contention
+        yield partial(rules.refuse_replay, who, self.decorator, trigger)
+        yield partial(rules.refuse_policy, who, policy, trigger, {})
+        if self.when_full == "defer":
+            yield partial(rules.refuse_none, who, "when_full='defer'", trigger, "when_full='raise'")
+        if "defer" in (policy, self.when_full):
+            yield partial(rules.refuse_trigger, who, trigger)
+            yield partial(rules.refuse_text, who, trigger, rules.declared_type(self.written, trigger))
+        waits = policy in ("wait", "coalesce") or (self.timeout is not None and not callable(policy))
+        if waits and self.mode == "function":
+            yield partial(rules.refuse_blocking, who, self.decorator, trigger)
+        if looked_up := self.looked_up:
+            yield partial(rules.refuse_scope, who, looked_up, trigger)
 
     def check_settings(self) -> None:
         """Raise ``ConfigurationError`` for a missing or wrong app setting: in a worker, where all of them are set."""
@@ -114,9 +129,14 @@ class Declaration:
             self.template.bind(settings, None)
         except ScopeError as error:
             raise ConfigurationError(str(error)) from None
-        self.layout.account_url(resolve_blob_account(self.connection, settings).endpoint)
+        endpoint = resolve_blob_account(self.connection, settings).endpoint
+        self.layout.account_url(endpoint)
         if self.layout.by_host and not runs_locally(settings):
             _ = self._host_id
+        elif self.layout.by_host and self.options.host_id is None and "KUBERNETES_SERVICE_HOST" in settings:
+            from singleton.settings.localrun import refuse_host_id_of_pod
+
+            refuse_host_id_of_pod(settings, endpoint, self._host_id)
 
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """Work out the lock of an invocation. ``ScopeError``: the payload lacks the scope, and no lock is asked for."""
@@ -124,15 +144,10 @@ class Declaration:
 
         known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
         function = str(known or self.function)
-        refuse_policy(function, self.on_contention, self.trigger, arguments)
-        if self.trigger is not None and self.trigger.on_loop:
-            self.refuse_blocking(on_loop=True)
-        if self.when_full == "defer":
-            refuse_none(function, "when_full='defer'", self.trigger, "when_full='raise'")
         if "defer" in (self.on_contention, self.when_full) and self.enabled:
-            from singleton.functions.deferrable import check_message
+            from singleton.functions.trigger_rules import check_message
 
-            check_message(function, self.trigger, arguments)
+            check_message(f"{self.decorator} on {function}", self.trigger, arguments)
         lock, scopes = self._lock_of(function, arguments)
         shown = "" if self.scope_hash else ".".join(scopes)
         storage = getattr(context, "thread_local_storage", None)

@@ -20,9 +20,9 @@ from singleton.base.hold import Hold, single_holds
 from singleton.base.holder_record import fields_of
 from singleton.base.invocation import Invocation, current, warn_unlocked
 from singleton.base.invocation import log as _log
-from singleton.functions.body_result import WRITTEN_ONE_BY_ONE, refuse_unanswered
+from singleton.functions.body_result import refuse_unanswered
 from singleton.functions.declaration import Declaration
-from singleton.functions.triggers import refuse_policy
+from singleton.functions.triggers import WRITTEN_ONE_BY_ONE
 from singleton.functions.wait_limit import WaitLimit
 from singleton.locking.section import Section, claims
 from singleton.runtime import holders
@@ -206,9 +206,10 @@ class Guard(Declaration):
             trouble = error.with_traceback(None)
         from singleton.functions.contention import Contention, decide
         from singleton.functions.http_answers import conflict_answer
+        from singleton.functions.trigger_rules import refuse_policy
 
         policy = decide(self.on_contention, Contention.over(call, self.trigger, others.number))
-        refuse_policy(call.function, policy, self.trigger, call.arguments)
+        refuse_policy(f"{self.decorator} on {call.function}", policy, self.trigger, call.arguments)
         if waited == 0 and (patience := self._waits(policy)) != 0:
             try:
                 return await locks.call_async(self._acquisition(call, patience and patience - late))

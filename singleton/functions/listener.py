@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError
@@ -19,8 +19,9 @@ from singleton.base.events import tell
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
 from singleton.functions.guard import Guard
+from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.payload import has_tick
-from singleton.functions.triggers import QUEUE, TIMER, refuse_none
+from singleton.functions.triggers import QUEUE, TIMER
 from singleton.runtime.cancellation import unless_lost
 from singleton.settings.durations import in_words
 
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
     from singleton.runtime.calls import Locks
     from singleton.runtime.registry import Registry
     from singleton.settings.accounts import LockContainer
-
-_UNKNOWN: Final = (
-    "Its trigger is not known here: put @singleton above the trigger's decorator, and a queue's message is put back "
-    "instead."
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,14 +52,19 @@ class ListenerGuard(Guard):
         if wrong:
             raise ConfigurationError(f"@singleton(mode='listener') on {self.function}: {wrong}")
 
-    def check_trigger(self, trigger: Trigger | None) -> None:
-        """Raise ``ConfigurationError`` if the trigger, as far as it is known, or its output allows no listener."""
-        if self._puts_back(trigger):
-            from singleton.functions.deferrable import check_deferrable
+    def rules(self, trigger: Trigger) -> Iterator[Callable[[], None]]:
+        """See ``Declaration.rules``."""
+        yield from super().rules(trigger)
+        who = f"{self.decorator} on {trigger.function or self.function}"
+        from singleton.functions import trigger_rules as rules
 
-            check_deferrable(self.function, self.timeout, trigger)
-        if trigger is not None and trigger.type in (QUEUE, TIMER) and self.on_contention != "raise":
-            _refuse_none(self.function, trigger)
+        if self.on_contention != "raise" and trigger.type in (QUEUE, TIMER):
+            what = "mode='listener' in a process that is not the listener"
+            yield partial(rules.refuse_none, who, what, trigger, "on_contention='raise'")
+        if self._puts_back(trigger):
+            yield partial(rules.refuse_text, who, trigger, rules.declared_type(self.written, trigger))
+            yield partial(rules.check_installed, "mode='listener' on a storage queue", OF_THE_APP)
+        yield partial(self._refuse_the_hosts_own, who, trigger)
 
     def _wrong_argument(self) -> str | None:
         if self.scope is not None:
@@ -114,31 +115,30 @@ class ListenerGuard(Guard):
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """See ``Guard.call``."""
         call = super().call(arguments, context)
-        if self._way(call) != "raise":
-            _refuse_none(call.function, self.trigger)
-        if self._is_the_hosts_own(call):
-            raise ConfigurationError(
-                f"@singleton(mode='listener', layout='webjobs') on {call.function}: the Functions host itself holds "
-                f"the lock {call.lock} for this timer, so the function would never run. Leave mode='listener' out; or, "
-                "to share the lock of another app's timer, set hostId in host.json's singleton section to that app's id"
-            )
         if self._puts_back(self.trigger):
-            from singleton.functions.deferrable import check_message
+            from singleton.functions.trigger_rules import check_message
 
-            check_message(call.function, self.trigger, arguments)
+            check_message(f"{self.decorator} on {call.function}", self.trigger, arguments)
         return call
 
-    def _is_the_hosts_own(self, call: Call) -> bool:
-        """Tell whether the host of this very app locks that blob to listen to its timer (W-111)."""
-        timer = self.trigger is not None and self.trigger.type == TIMER
-        if not (timer and self.layout.dotnet):
-            return False
+    def _refuse_the_hosts_own(self, who: str, trigger: Trigger) -> None:
+        """Refuse the lock by which the host of this very app listens to its timer (W-111)."""
+        if trigger.type != TIMER or not self.layout.dotnet or self.scope_id:
+            return
         from singleton.dotnet.webjobs import WebJobsLayout
         from singleton.settings.connection import DEFAULT_CONNECTION
         from singleton.settings.hostid import host_id
 
-        hosts_own = WebJobsLayout().lock(host_id(os.environ, self.app_dir), call.function, [], listener=True)
-        return self.connection == DEFAULT_CONNECTION and call.lock == hosts_own
+        host = host_id(os.environ, self.app_dir) if self.options.host_id else "0"
+        lock = self.layout.lock(self.options.host_id or host, self.name or trigger.function, [], listener=True)
+        hosts_own = WebJobsLayout().lock(host, trigger.function, [], listener=True)
+        if self.connection == DEFAULT_CONNECTION and lock == hosts_own:
+            raise ConfigurationError(
+                f"{who}: the Functions host itself holds this lock for its timer, so the function would never run. "
+                "Leave mode='listener' out; or, to share the lock of another app's timer, set hostId in host.json's "
+                "singleton section to that app's id",
+                reason="listener-of-the-host",
+            )
 
     def _scopes(self, _: Mapping[str, Any]) -> list[str]:
         if not self.scope_id:
@@ -182,8 +182,6 @@ class ListenerGuard(Guard):
         way = self._way(call)
         tell("contended", call, reason=way)
         if way == "raise":
-            if self.trigger is None and self.on_contention != "raise":
-                elsewhere.add_note(_UNKNOWN)
             raise elsewhere
         if way == "defer":
             await self._deferring.put_back(call, elsewhere, locks)
@@ -217,8 +215,3 @@ class ListenerGuard(Guard):
             return "defer"
         ticks = trigger.type == TIMER if trigger is not None else not call.arguments or has_tick(call.arguments)
         return "skip" if ticks else "raise"
-
-
-def _refuse_none(function: str, trigger: Trigger | None) -> None:
-    """Refuse an output that can't be None: in a process that is not the listener, an invocation ends as None."""
-    refuse_none(function, "mode='listener' in a process that is not the listener", trigger, "on_contention='raise'")

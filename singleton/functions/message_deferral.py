@@ -16,9 +16,9 @@ from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
 from singleton.defer.failure_count import FailureCount, failures_of, key_of, key_of_copy, note_failures
 from singleton.defer.trigger_queue import TriggerQueue, poison_queue, trigger_queue
-from singleton.functions.deferrable import check_installed, check_message
 from singleton.functions.message_properties import is_damaged, is_whole, received
 from singleton.functions.misdeclaration import OF_THE_APP
+from singleton.functions.trigger_rules import check_installed, check_message
 from singleton.functions.triggers import QUEUE
 from singleton.settings.connection import DEFAULT_CONNECTION, StorageAccount, resolve_queue_account
 
@@ -66,7 +66,7 @@ class Deferring:
             StorageError: the queue refused or failed; the message comes back by itself.
         """
         check_installed("on_contention='defer'", OF_THE_APP)
-        trigger = check_message(call.function, self.trigger, call.arguments)
+        trigger = check_message(f"@singleton on {call.function}", self.trigger, call.arguments)
         place = self._place(trigger)
         message = received(call.function, trigger, call.arguments[trigger.parameter], place.encoding)
         try:

@@ -1,9 +1,9 @@
-"""A function whose declaration is wrong: the import of the app fails, and with the option ``fail_fast`` off each call.
+"""A function whose declaration is wrong: the app does not load, or with the option ``fail_fast`` off each call fails.
 
-A worker loads no function of an app if the import of the app raises. No message is fetched then, while otherwise each
-message would be tried until it is poison. With ``fail_fast`` off, an error of one function concerns only that function:
-the worker indexes the function as without ``@singleton``, and every invocation fails with the message. An error of the
-whole app (host.json, an app setting, a missing package) always keeps the app from loading.
+A worker loads no function of an app if its import raises, or the listing of its functions. No message is fetched then,
+while otherwise each message would be tried until it is poison. With ``fail_fast`` off, an error of one function
+concerns only that function: the worker indexes the function as without ``@singleton``, and every invocation fails with
+the message. An error of the whole app (host.json, an app setting, a missing package) always keeps the app from loading.
 """
 
 from __future__ import annotations
@@ -13,25 +13,15 @@ import inspect
 import os
 import sys
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from singleton.base.errors import ConfigurationError
-from singleton.functions.triggers import (
-    find_trigger,
-    is_builder,
-    replace_user_function,
-    trigger_of,
-    user_function,
-    users_code,
-    wrapped,
-)
+from singleton.functions.triggers import users_code, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from singleton.functions.triggers import Trigger
     from singleton.settings.options import SingletonOptions
 
 OF_THE_APP: Final = "app"
@@ -106,41 +96,6 @@ def _collected(function: object, error: ConfigurationError) -> bool:
 def error_of(function: object) -> ConfigurationError | None:
     """Return the error of the wrong declaration that ``function`` replaces; None: ``function`` replaces nothing."""
     return _failing.get(function) if inspect.isfunction(function) else None
-
-
-def declare(
-    target: Any,
-    guarded: Callable[[Callable[..., Any], Callable[[], Trigger | None], Trigger | None], Callable[..., Any]],
-) -> Any:
-    """Guard a function, plain or in a trigger's builder; return the guarded function, or the builder with it.
-
-    Args:
-        target: a function, or what a trigger's decorator returns.
-        guarded: returns the guarded function. It gets the function, the look-up of the trigger once the app is
-            complete, and the trigger if it is known already. ``stand_in`` tells of an error of a wrong declaration.
-    """
-    from singleton.functions.function_json import trigger_in_json
-
-    above = is_builder(target)
-    inner = user_function(target) if above else target
-    if inspect.isfunction(inner) and inner in _failing:
-        return target
-    find = partial(trigger_of, target) if above else partial(_find_trigger, inner)
-    try:
-        known = find() if above else trigger_in_json(inner)
-        declared = guarded(inner, find if above or known is None else lambda: known, known)
-    except ConfigurationError as error:
-        declared = stand_in(inner, error)
-    if not above:
-        return declared
-    replace_user_function(target, declared)
-    return target
-
-
-def _find_trigger(function: Callable[..., Any]) -> Trigger | None:
-    from singleton.functions.function_json import trigger_in_json
-
-    return find_trigger(function) or trigger_in_json(function, loaded=True)
 
 
 def in_worker() -> bool:

@@ -13,9 +13,9 @@ import linecache
 import os
 import re
 import sys
+import weakref
 from contextvars import ContextVar
-from functools import partial
-from itertools import dropwhile, takewhile
+from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -40,6 +40,8 @@ NAMED: Final = {
 """The types that have the names which come with a payload: the worker gives text and bytes without them."""
 NEVER_NONE: Final = frozenset({"blob", "cosmosDB", "eventGrid", "http", "kafka", "mysql", "queue", "serviceBus", "sql"})
 """Types of output bindings that the worker can't encode None for: as ``$return`` they make a function answer (H-87)."""
+WRITTEN_ONE_BY_ONE: Final = ("cosmosDB", "eventGrid", "mysql", "queue", "sql")
+"""Types of ``$return`` outputs for which the worker goes through whatever can be iterated."""
 GUARDS_MARK: Final = "__singleton__"
 """The attribute of a function with ``@singleton``: the declarations."""
 ONCE_MARK: Final = "__once__"
@@ -48,8 +50,6 @@ ORDERED_MARK: Final = "__ordered__"
 """The attribute of a function with ``@ordered``: the inbox."""
 _HTTP = "httptrigger"
 _SPREADS = ".mcp_tool.<locals>"
-_ON_LOOP = r"\s*@[\w.]+\.mcp_tool\("
-_BETWEEN = r"\s*@([\w.]+\.)?(mcp_tool_property|once|singleton)\b"
 _ROUTE = re.compile(r"\s*(@(\w+)\.(api_route|delete|get|head|options|patch|post|put|route|websocket))\b")
 RETURN: Final = "$return"
 """The name of the output binding that takes a function's return value."""
@@ -59,9 +59,9 @@ KNOWN: Final = (ACTIVITY, MCP_TOOL, TIMER, "httpTrigger", *NAMED, *NEVER_NONE, *
 """The types of bindings that this package asks for."""
 _REPLAYERS = ("Orchestrator.create.<locals>.handle", "Entity.create.<locals>.handle")
 _REPLAYED_CONTEXTS = ("DurableOrchestrationContext", "DurableEntityContext")
-_REPLAY = (
+REPLAY: Final = (
     "is a Durable orchestrator or entity: its code runs again at each replay, so it would acquire and release the lock "
-    "many times. Put @singleton on the activities that it calls, or start the orchestration with start_singleton, so "
+    "many times. Put {0} on the activities that it calls, or start the orchestration with start_singleton, so "
     "that one instance runs at a time"
 )
 
@@ -143,8 +143,8 @@ def trigger_of_function(function: Any) -> Trigger | None:
 def find_trigger(function: Callable[..., Any]) -> Trigger | None:
     """Return the trigger of a function that is guarded below its trigger's decorator; None: unknown.
 
-    The decorator comes later and leaves no trace on the function. But the app or blueprint that it belongs to is nearly
-    always a global of the function's module, or of the app's script, which the worker imports by its file's name.
+    The decorator comes later and leaves no trace on the function. But in a worker the app has listed its functions. In
+    a test the app is nearly always a global of the function's module, or of the app's script.
     """
     found: Trigger | None = None
     users = inspect.unwrap(function)
@@ -154,7 +154,11 @@ def find_trigger(function: Callable[..., Any]) -> Trigger | None:
             if found not in (None, trigger_of(builder)):
                 return None
             found = trigger_of(builder)
-    return found
+    return found or listed_triggers.get(users)
+
+
+listed_triggers: Final[weakref.WeakKeyDictionary[Any, Trigger | None]] = weakref.WeakKeyDictionary()
+"""The triggers of the guarded functions that an app has listed, by the user's own function."""
 
 
 def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
@@ -163,7 +167,12 @@ def _builders_in(*modules: Mapping[str, Any]) -> Iterator[Any]:
         yield from filter(is_builder, builders if isinstance(builders, list) else ())
 
 
-def check_guardable(target: object, trigger_type: str | None = None, decorator: str = "@singleton") -> None:
+def is_replayer(function: object) -> bool:
+    """Tell whether it is what azure-functions-durable makes of an orchestrator or entity."""
+    return getattr(function, "__qualname__", None) in _REPLAYERS
+
+
+def check_guardable(target: object, decorator: str = "@singleton") -> None:
     """Raise ``ConfigurationError`` for an orchestrator, an entity, or what is no plain function."""
     from singleton.runtime.late_work import LATE_RESPONSE, declared_late_work
 
@@ -172,8 +181,8 @@ def check_guardable(target: object, trigger_type: str | None = None, decorator: 
         from singleton.base.words import NO_CLASS
 
         raise ConfigurationError(f"{decorator} on {name}: it {NO_CLASS}")
-    if trigger_type in _REPLAYED or name in _REPLAYERS:
-        raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")
+    if is_replayer(target):
+        raise ConfigurationError(f"{decorator} on {name}: it {REPLAY.format(decorator)}", reason="durable-replay")
     if inspect.isasyncgenfunction(target):
         raise ConfigurationError(
             f"{decorator} on {name}: it is an async generator, which no trigger can run. Return a value"
@@ -193,7 +202,7 @@ def check_guardable(target: object, trigger_type: str | None = None, decorator: 
         raise ConfigurationError(f"{decorator} on {name}: it {late}", reason=LATE_RESPONSE)
     for annotation in getattr(target, "__annotations__", {}).values():
         if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
-            raise ConfigurationError(f"{decorator} on {name}: it {_REPLAY}", reason="durable-replay")
+            raise ConfigurationError(f"{decorator} on {name}: it {REPLAY.format(decorator)}", reason="durable-replay")
 
 
 def _web_route(function: Callable[..., Any]) -> str | None:
@@ -225,27 +234,13 @@ def _stand_where(function: Callable[..., Any], wrapper: Callable[..., Any]) -> N
     wrapper.__code__ = wrapper.__code__.replace(co_filename=users.co_filename, co_firstlineno=line)
 
 
-def refuse_replayed(function: str, arguments: Mapping[str, Any]) -> None:
+def refuse_replayed(decorator: str, function: str, arguments: Mapping[str, Any]) -> None:
     """Refuse an orchestrator that the declaration did not recognise: without a ``yield``."""
     for value in arguments.values():
         if type(value).__name__ in _REPLAYED_CONTEXTS:
-            raise ConfigurationError(f"@singleton on {function}: it {_REPLAY}", reason="durable-replay")
-
-
-def refuse_policy(function: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
-    """Refuse a policy whose end of an invocation is no answer for the trigger or the output."""
-    if policy == "conflict" and (trigger is not None or arguments):  # else it is not known before an invocation
-        _refuse_conflict(function, trigger, arguments)
-    if policy not in ("skip", "defer", "coalesce"):
-        return
-    if is_http(trigger, arguments) and policy in ("skip", "coalesce"):
-        raise ConfigurationError(
-            f"@singleton on {function}: on_contention={policy!r} ends an invocation without a result, but an HTTP "
-            "trigger must answer, or its caller gets status 500. Use 'conflict', which answers 409, or 'wait' or "
-            "'raise'",
-            reason="skip-on-http",
-        )
-    refuse_none(function, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")
+            raise ConfigurationError(
+                f"{decorator} on {function}: it {REPLAY.format(decorator)}", reason="durable-replay"
+            )
 
 
 def refuse_coalescing(target: object, decorator: str) -> None:
@@ -259,69 +254,11 @@ def refuse_coalescing(target: object, decorator: str) -> None:
         )
 
 
-def _refuse_conflict(function: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
-    remedy = "use 'raise', so that the invocation fails and is tried again"
-    if not is_http(trigger, arguments):
-        what = "none of its arguments is a request" if trigger is None else f"{function} has a {trigger.type}"
-    elif trigger is None or trigger.returns == "http" or not (trigger.returns or arguments):
-        return  # at a declaration, its decorator of the output may come later
-    else:
-        no = (
-            "no output takes what {0} returns"
-            if trigger.returns is None
-            else "the result of {0} goes to its {1!r} output"
-        )
-        what = no.format(function, trigger.returns)
-        remedy = (
-            'return the response, with @app.generic_output_binding(arg_name="$return", type="http"); or use \'raise\''
-        )
-    raise ConfigurationError(
-        f"@singleton on {function}: on_contention='conflict' answers HTTP requests, and {what}: {remedy}",
-        reason="conflict-without-http",
-    )
-
-
-def refuse_none(function: str, what: str, trigger: Trigger | None, otherwise: str) -> None:
-    """Refuse to end an invocation as None where the worker can't hand that on: it would fail, and be tried again.
-
-    ``what`` is the argument that ends invocations as None, ``otherwise`` what to declare instead, to keep the output.
-    """
-    if trigger is not None and not trigger.may_end_as_none:
-        raise ConfigurationError(
-            f"@singleton on {function}: {what} ends an invocation without a result, but the function's result goes to "
-            f"its {trigger.returns!r} output, where the worker refuses None: the invocation would fail. Give the "
-            'output its own parameter, such as arg_name="out" with out: func.Out[str], and set that instead of '
-            f"returning; or use {otherwise}",
-            reason="none-for-output",
-        )
-
-
-def refuse_returned(function: str, outputs: object, trigger: Trigger | None) -> None:
-    """Refuse ``outputs="first"`` of ``@once`` where the result is an output: a repeat returns it, too."""
-    if outputs == "first" and trigger is not None and trigger.returns not in (None, "http"):
-        raise ConfigurationError(
-            f"@once on {function}: outputs='first' sends outputs once, and each repeat would send the result to the "
-            f'{trigger.returns!r} output. Give the output its own parameter, such as arg_name="out" with '
-            "out: func.Out[str], and set that instead of returning"
-        )
-
-
 def _decorators(function: Callable[..., Any]) -> list[str]:
     """Return the first lines of the function's decorators, as far as there is a source."""
     code = users_code(function)
     above = takewhile(lambda line: "def " not in line, linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :])
     return [line for line in above if line.lstrip().startswith("@")]
-
-
-def is_under_mcp_tool(function: Callable[..., Any]) -> bool:
-    """Tell by the source whether ``@app.mcp_tool()`` will call this ``def``: the decorator has left no trace yet."""
-    if returns_coroutine(function):
-        return False
-    above = _decorators(function)
-    if not any(".mcp_tool(" in line for line in above):  # as of nearly every function
-        return False
-    first = next(dropwhile(partial(re.match, _BETWEEN), reversed(above)), "")
-    return re.match(_ON_LOOP, first) is not None
 
 
 def is_http(trigger: Trigger | None, arguments: Mapping[str, Any]) -> bool:

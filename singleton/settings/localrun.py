@@ -66,14 +66,13 @@ def warn_of_local_run(
             Functions host that reports development gets the warning.
 
     Raises:
-        ConfigurationError: the host id is a pod's own, so no pod of this app would wait for another one.
+        ConfigurationError: see ``refuse_host_id_of_pod``.
     """
     if not endpoint or not runs_locally(settings):
         return
     own = options.host_id is None and is_machine_bound(settings)
     if host_id is not None and own and _in_container(settings):
-        if excludes_nobody(settings, endpoint):
-            raise ConfigurationError(_CONTAINER % (endpoint, host_id))
+        refuse_host_id_of_pod(settings, endpoint, host_id)
         warn_once(_CONTAINER, endpoint, host_id)
     elif not options.local_run_warning or is_emulator(endpoint):
         return
@@ -81,6 +80,12 @@ def warn_of_local_run(
         warn_once(_LOCAL + (_OWN if own else _SHARED) + _OFF, endpoint, host_id)
     elif in_development(settings):
         warn_once(_LOCAL + _NAMED + _OFF, endpoint, options.container)
+
+
+def refuse_host_id_of_pod(settings: Mapping[str, str], endpoint: str, host_id: str) -> None:
+    """Raise ``ConfigurationError`` if the host id is a pod's own, so no pod of this app would wait for another one."""
+    if excludes_nobody(settings, endpoint):
+        raise ConfigurationError(_CONTAINER % (endpoint, host_id))
 
 
 def excludes_nobody(settings: Mapping[str, str], endpoint: str) -> bool:

@@ -29,8 +29,7 @@ from simulator.host.triggers.timer import Tick
 from simulator.host.worker import RetryContext, WorkerAnswer, WorkerCall
 from simulator.host.workers import WorkerProcess
 from singleton.base import errors
-from singleton.functions.body_result import WRITTEN_ONE_BY_ONE
-from singleton.functions.triggers import NEVER_NONE
+from singleton.functions.triggers import NEVER_NONE, WRITTEN_ONE_BY_ONE
 from tests.integration.shapes_app.shapes import ANSWERS, ANSWERS_OF, LATE, SHAPES
 from tests.integration.workers import Worker, needs_worker
 

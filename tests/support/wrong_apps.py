@@ -6,13 +6,17 @@ from pathlib import Path
 
 HEAD = """
 import azure.functions as func
-from singleton import OldLock, once, singleton
+from singleton import Inbox, OldLock, once, ordered, singleton
 app = func.FunctionApp()
 """
 QUEUE = "@app.queue_trigger(arg_name='msg', queue_name='q', connection='AzureWebJobsStorage')\n"
 RETURNS = "@app.queue_output(arg_name='$return', queue_name='next', connection='AzureWebJobsStorage')\n"
 TIMER = "@app.timer_trigger(arg_name='msg', schedule='0 * * * * *')\n"
+MANY = "@app.generic_trigger(arg_name='msg', type='eventHubTrigger', cardinality=func.Cardinality.MANY)\n"
+DOCUMENTS = "@app.generic_trigger(arg_name='msg', type='cosmosDBTrigger')\n"
+TOOL = "@app.generic_trigger(arg_name='msg', type='mcpToolTrigger', toolProperties='[]')\n"
 JOB = "\ndef job(msg: func.QueueMessage) -> str: ...\n"
+TEXT = "\ndef job(msg: str) -> str: ...\n"
 TICK = "\ndef job(msg: func.TimerRequest) -> None: ...\n"
 REQUEST = "\ndef job(msg: func.HttpRequest) -> str: ...\n"
 ROUTE = "@app.route(route='x', trigger_arg_name='msg')\n"
@@ -35,16 +39,31 @@ APPS = {
         f"{QUEUE}{RETURNS}@once(key='Id', outputs='first'){JOB}",
         f"{RETURNS}@singleton(on_contention='skip')\n{QUEUE.rstrip()}{JOB}",
         f"{QUEUE}@once(key='Id', on_contention='conflict'){JOB}",
+        f"@singleton(on_contention='defer'){TICK}{TIMER[1:].rstrip()}(job)\n",
+        f"{QUEUE}@singleton(on_contention='defer'){TEXT}",
+        f"{QUEUE}@singleton(mode='listener'){TEXT}",
+        f"{TIMER}@singleton(mode='listener', layout='webjobs'){TICK}",
     ],
-    "the same": [f"@singleton(on_contention='defer'){TICK}{TIMER[1:].rstrip()}(job)\n"],
+    "a scope or a key": [
+        f"{QUEUE}@singleton(scope='{{Id}}'){JOB}",
+        *(f"{TIMER}@singleton({given}){TICK}" for given in ("scope='Id'", "scope_id='a-{Id}'")),
+        *(f"{TIMER}@once(key={key}){TICK}" for key in ("'Id'", "'{Id}'")),
+        f"{MANY}@singleton(scope='Id'){JOB}",
+        f"{MANY}@once(key='{{Id}}'){JOB}",
+        f"{DOCUMENTS}@singleton(scope='Id'){JOB}",
+    ],
+    "a generator": [
+        *(f"{QUEUE}@{guard}{JOB.replace('...', 'yield')}" for guard in ("singleton", "once(key='Id')")),
+    ],
+    "`@ordered`": [f"{queue}@ordered(Inbox('orders')){JOB}" for queue in (QUEUE, TIMER)],
     "a connection of": [
         *(f"{QUEUE}@singleton({given}){JOB}" for given in ("connection='Nowhere'", "scope_id='%NONE%-{Id}'")),
         *(f"{QUEUE}@once(key={key}){JOB}" for key in ("'%NONE%/{Id}'", "'Id', connection='Wrong'")),
     ],
+    "the host id of a pod": [f"{QUEUE}@singleton{JOB}", f"{QUEUE}@once(key='Id'){JOB}"],
     "a `scope`": [f"{QUEUE}@singleton(scope='Nope'){JOB}"],
     "what `singleton-sim check` finds": [
-        f"{QUEUE}@singleton(on_contention='defer'){JOB}".replace("func.QueueMessage", "str"),
-        f"{QUEUE}@singleton(scope='{{Id}}'){JOB}",
+        f"{TOOL}@singleton(scope='Nope'){TEXT}",
     ],
     "host.json": [f"{QUEUE}@singleton{JOB}"],
     "an argument that": [f"{QUEUE}@singleton(scoop='Id'){JOB}", "@singleton\nclass Job: ...\n"],
@@ -57,6 +76,12 @@ RIGHT = [
     f"{ROUTE}@singleton(on_contention='conflict'){REQUEST}",
     f"{ROUTE}@once(key='{{id}}', outputs='first'){REQUEST}",
     f"{RETURNS}{QUEUE}@singleton{JOB}",
+    f"{TIMER}@once(key=lambda tick: str(tick.past_due)){TICK}",
+    f"{MANY}@singleton(scope_id='all'){JOB}",
+    f"{DOCUMENTS[:-2]}, maxItemsPerInvocation=1)\n@singleton(scope='Id'){JOB}",
+    f"{QUEUE}{RETURNS}@singleton{JOB.replace('...', 'yield')}",
+    f"{QUEUE.replace(chr(39) + 'q', chr(39) + 'orders')}@ordered(Inbox('orders')){JOB}",
+    f"{TIMER}@singleton(mode='listener', layout='webjobs', dotnet_name='Contoso.Shop.Orders.Tick'){TICK}",
     f"class Other: timer_trigger = lambda **_: {QUEUE[1:]}@Other{TIMER[4:]}@singleton(on_contention='defer'){JOB}",
 ]
 SETTINGS = {"AzureWebJobsStorage": "UseDevelopmentStorage=true", "Wrong": "AccountName=;AccountKey=x"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from datetime import timedelta
 from functools import partial
@@ -11,18 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overl
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.functions.misdeclaration import declare, options_of_app
-from singleton.functions.triggers import (
-    ONCE_MARK,
-    Signature,
-    check_guardable,
-    is_under_mcp_tool,
-    refuse_coalescing,
-    refuse_policy,
-    refuse_replayed,
-    refuse_returned,
-)
-from singleton.functions.written_trigger import completed
+from singleton.functions.listing import add_rules, declare
+from singleton.functions.misdeclaration import options_of_app
+from singleton.functions.triggers import ONCE_MARK, Signature, check_guardable, refuse_coalescing, refuse_replayed
 from singleton.patterns.once.keys import Key
 from singleton.patterns.once.once_declaration import OnceDeclaration, OnceLayout
 from singleton.scopes.template import ScopeTemplate
@@ -30,7 +20,7 @@ from singleton.settings.argument_names import explained
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from singleton.client import AsyncLockClient, LockClient
     from singleton.functions.triggers import Trigger
@@ -49,10 +39,8 @@ def declaring(
 ) -> Callable[[Any], Any]:
     """Return the decorator for these arguments of ``once``."""
 
-    def guarded(target: Any, trigger: Callable[[], Trigger | None], known: Trigger | None) -> Callable[..., Any]:
-        written = completed(known, target)
-        _check(target, on_contention, connection, written)
-        _check_outputs(target, outputs, written)
+    def guarded(target: Any, trigger: Callable[[], Trigger | None], _: Trigger | None) -> Callable[..., Any]:
+        _check(target, on_contention, connection, outputs)
         app_dir, options = options_of_app(target)
         declaration = OnceDeclaration(
             function=target.__name__,
@@ -73,7 +61,6 @@ def declaring(
             outputs=outputs,
         )
         is_async = returns_coroutine(target)
-        declaration.refuse_blocking(on_loop=is_under_mcp_tool(target))
         declaration.check_settings()
         signature = Signature(target)
 
@@ -85,22 +72,20 @@ def declaring(
         def invocation(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
             guard = find_guard()
             named, context = signature.split(args, kwargs)
-            with _said_of_once():
-                refuse_replayed(guard.function, named)
-                call = guard.call(named, context)
+            refuse_replayed("@once", guard.function, named)
+            call = guard.call(named, context)
             return partial(guard.run_async if is_async else guard.run, call, partial(target, *args, **kwargs))
 
         wrapper = signature.wrapper(target, invocation)
         setattr(wrapper, ONCE_MARK, find_guard)
+        add_rules(wrapper, target, declaration.rules)
         return wrapper
 
     return lambda target: declare(target, guarded)
 
 
-def _check(target: Any, on_contention: object, connection: object, trigger: Trigger | None) -> None:
-    with _said_of_once():
-        check_guardable(target, None if trigger is None else trigger.type)
-        refuse_policy(target.__name__, on_contention, trigger, {})
+def _check(target: Any, on_contention: object, connection: object, outputs: object) -> None:
+    check_guardable(target, "@once")
     refuse_coalescing(target, "@once")
     if hasattr(target, ONCE_MARK):
         raise ConfigurationError(f"@once is declared twice on {target.__qualname__}: remove one")
@@ -111,24 +96,10 @@ def _check(target: Any, on_contention: object, connection: object, trigger: Trig
         )
     if not isinstance(connection, str) or not connection.strip():
         raise ConfigurationError(f"connection is {connection!r}: name the app setting, such as 'AzureWebJobsStorage'")
-
-
-def _check_outputs(target: Any, outputs: object, trigger: Trigger | None) -> None:
     if outputs not in ("always", "first"):
         raise ConfigurationError(
             f"outputs is {quoted(outputs)}: give 'always' or 'first'. With 'first' a repeat sends no output again"
         )
-    refuse_returned(target.__name__, outputs, trigger)
-
-
-@contextlib.contextmanager
-def _said_of_once() -> Iterator[None]:
-    """Have errors of the code that both decorators share name ``@once``."""
-    try:
-        yield
-    except ConfigurationError as error:
-        error.args = (str(error).replace("@singleton", "@once"),)
-        raise
 
 
 _F = TypeVar("_F", bound="Callable[..., Any]")

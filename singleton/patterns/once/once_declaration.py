@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from singleton.base.words import quoted
 from singleton.functions.declaration import Declaration
 from singleton.functions.misdeclaration import in_worker
-from singleton.functions.triggers import refuse_returned
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from singleton.base.events import Call
     from singleton.base.kinds import Level
+    from singleton.functions.triggers import Trigger
 
 
 class OnceLayout(Layout):
@@ -52,11 +53,20 @@ class OnceDeclaration(Declaration):
         if in_worker() and self.enabled and self.key.template is not None:
             self.key.template.bind(os.environ, None)
 
-    def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
-        """See ``Declaration.call``."""
-        call = super().call(arguments, context)
-        refuse_returned(call.function, self.outputs, self.trigger)
-        return call
+    @property
+    def looked_up(self) -> str | None:
+        """See ``Declaration.looked_up``. A function of the user's own may make a key of anything."""
+        given, template = self.key.given, self.key.template
+        is_found = isinstance(given, str) and (template is None or template.paths)
+        return f"key={quoted(given)}" if is_found else None
+
+    def rules(self, trigger: Trigger) -> Iterator[Callable[[], None]]:
+        """See ``Declaration.rules``."""
+        yield from super().rules(trigger)
+        if self.outputs == "first":
+            from singleton.functions.trigger_rules import refuse_returned
+
+            yield partial(refuse_returned, f"{self.decorator} on {trigger.function or self.function}", trigger)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         return [self.key.of(arguments, self.trigger)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +13,7 @@ from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
-from singleton.functions.misdeclaration import declare
+from singleton.functions.listing import add_rules, declare
 from singleton.functions.triggers import (
     ORDERED_MARK,
     Signature,
@@ -31,13 +31,11 @@ from singleton.settings.argument_names import explained
 from singleton.settings.options import find_app_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from singleton.functions.triggers import Trigger
     from singleton.patterns.ordered.visit import InboxMessage, OnPoison, Rules
     from singleton.runtime.calls import Locks
-
-    _Find = Callable[[], Trigger | None]
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
 
@@ -59,7 +57,7 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
 
     Raises:
         ConfigurationError: an argument is wrong, the function can't be guarded, or its trigger gets no bell of the
-            inbox. In a Functions worker each call raises the error instead.
+            inbox. In a Functions worker with the option ``fail_fast`` off every call raises the error instead.
 
     Example:
         >>> inbox = Inbox("orders")
@@ -69,16 +67,15 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
     if not isinstance(inbox, Inbox):
         raise ConfigurationError("@ordered needs an inbox: @ordered(inbox), with inbox = Inbox(...)")
 
-    def guarded(function: Callable[..., Any], find: _Find, trigger: Trigger | None) -> Callable[..., Any]:
-        check_guardable(function, None if trigger is None else trigger.type, "@ordered")
+    def guarded(function: Callable[..., Any], _: object, trigger: Trigger | None) -> Callable[..., Any]:
+        check_guardable(function, "@ordered")
         refuse_coalescing(function, "@ordered")
         if inspect.isgeneratorfunction(function):
             raise ConfigurationError(
                 f"@ordered on {function.__name__}: it is a generator function, and nothing would run its body. Do the "
                 "work in the function, without yield"
             )
-        _refuse_other_queue(function, inbox, trigger)
-        return _wrapped(function, inbox, checked_rules(attempts, on_poison), _parameter(function, trigger), find)
+        return _wrapped(function, inbox, checked_rules(attempts, on_poison), _parameter(function, trigger))
 
     return lambda target: declare(target, guarded)
 
@@ -92,21 +89,27 @@ def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:
     return name
 
 
-def _refuse_other_queue(function: Callable[..., Any], inbox: Inbox, trigger: Trigger | None) -> None:
+def _rules(
+    function: Callable[..., Any],
+    inbox: Inbox,
+    trigger: Trigger,
+) -> Iterator[Callable[[], None]]:
+    yield partial(_refuse_other_queue, function, inbox, trigger)
+
+
+def _refuse_other_queue(function: Callable[..., Any], inbox: Inbox, trigger: Trigger) -> None:
     """Raise ``ConfigurationError`` if no bell of the inbox reaches the trigger of the function."""
     app_dir = find_app_dir(Path(users_code(function).co_filename).parent, os.environ)
-    wrong = None if trigger is None else inbox.service.wrong_queue(trigger, os.environ, app_dir)
+    wrong = inbox.service.wrong_queue(trigger, os.environ, app_dir)
     if wrong is not None:
-        raise ConfigurationError(f"@ordered on {function.__name__}: {wrong}")
+        raise ConfigurationError(f"@ordered on {function.__name__}: {wrong}", reason="inbox-on-other-queue")
 
 
-def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str, find: _Find) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str) -> Callable[..., Any]:
     signature = Signature(function)
     is_async = returns_coroutine(function)
-    check_once = cache(lambda: _refuse_other_queue(function, inbox, find()))  # not before the app is complete
 
     def body(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
-        check_once()
         named, context = signature.split(args, kwargs)
         storage = getattr(context, "thread_local_storage", None)
         invocation = Invocation(invocation_id(context), storage, function.__name__)
@@ -123,6 +126,7 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
 
     wrapper = signature.wrapper(function, body)
     setattr(wrapper, ORDERED_MARK, inbox)
+    add_rules(wrapper, function, partial(_rules, function, inbox))
     # The worker reads the annotations: what comes from the queue is a QueueMessage, as without any.
     shown = inspect.signature(wrapper)
     wrapper.__annotations__ = {key: kind for key, kind in function.__annotations__.items() if key != name}

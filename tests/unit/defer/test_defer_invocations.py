@@ -349,9 +349,10 @@ def test_only_a_queues_messages_can_be_put_back() -> None:
 
     def job(msg: func.ServiceBusMessage) -> None: ...
 
-    builder = app.service_bus_queue_trigger(arg_name="msg", queue_name="orders", connection="Orders")(job)
+    bus = app.service_bus_queue_trigger(arg_name="msg", queue_name="orders", connection="Orders")
+    singleton(on_contention="defer")(bus(job))
     with pytest.raises(ConfigurationError, match="its trigger is a serviceBusTrigger"):
-        singleton(on_contention="defer")(builder)
+        app.get_functions()
 
 
 @pytest.mark.parametrize("timeout", [241, timedelta(minutes=5)])
@@ -362,7 +363,7 @@ def test_a_wait_during_which_the_host_changes_the_receipt_is_refused(timeout: An
 
 
 def test_without_the_queue_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singleton.functions.deferrable.find_spec", lambda _: None)
+    monkeypatch.setattr("singleton.functions.trigger_rules.find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=r"\[defer\].*: add azure-storage-queue\[aio\] to "):
         a_function()
     assert importlib.util.find_spec("azure.storage.queue")

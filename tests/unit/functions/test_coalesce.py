@@ -283,8 +283,9 @@ def test_an_http_function_and_an_output_of_the_result_are_refused() -> None:
     async def answer(req: func.HttpRequest) -> str:
         return "x"
 
+    singleton(on_contention="coalesce")(app.route("x")(answer))
     with pytest.raises(ConfigurationError, match="HTTP"):
-        singleton(on_contention="coalesce")(app.route("x")(answer))
+        app.get_functions()
 
 
 def test_neither_once_nor_ordered_goes_with_coalesce() -> None:

@@ -115,19 +115,23 @@ def test_a_request_under_contention_is_answered_409_in_its_own_kind(
 
 
 @both
-def test_another_trigger_is_refused_before_and_at_the_invocation(kind: str) -> None:
-    app = func.FunctionApp()
+def test_another_trigger_is_refused_when_it_is_listed_or_where_the_answer_is_due(kind: str) -> None:
     guards = {
         "@singleton": singleton(on_contention="conflict"),
         "@once": once(key=lambda _: "k", on_contention="conflict"),
     }
     for name, guard in guards.items():
+        app = func.FunctionApp()
+        guard(job(kind, app.queue_trigger("req", "orders", "AzureWebJobsStorage")))
         with pytest.raises(
-            ConfigurationError, match=rf"{name} on ship: .*'conflict'.*ship has a queueTrigger: use 'raise'"
+            ConfigurationError, match=rf"{name} on ship: .*'conflict'.*its trigger is a queueTrigger: use 'raise'"
         ):
-            guard(job(kind, app.queue_trigger("req", "orders", "AzureWebJobsStorage")))
+            app.get_functions()
         unknown = job(kind, guard)
-        with pytest.raises(ConfigurationError, match=rf"{name} on ship: .*none of its arguments is a request"):
+        with (
+            always_busy(),
+            pytest.raises(ConfigurationError, match=rf"{name} on ship: .*none of its arguments is a request"),
+        ):
             call(unknown, req='{"Id": 1}')
 
 
@@ -135,8 +139,9 @@ def test_a_result_that_goes_elsewhere_is_no_answer() -> None:
     app = func.FunctionApp()
     builder = app.generic_output_binding(arg_name="$return", type="queue", queueName="done")(job("sync", lambda _: _))
     builder = app.generic_trigger(arg_name="req", type="httpTrigger")(builder)
+    singleton(on_contention="conflict")(builder)
     with pytest.raises(ConfigurationError, match="goes to its 'queue' output"):
-        singleton(on_contention="conflict")(builder)
+        app.get_functions()
 
 
 @pytest.mark.parametrize("guard", ["singleton", "a policy of one's own", "once"])
@@ -149,7 +154,7 @@ def test_a_409_that_no_output_takes_is_refused_with_what_to_declare(
     builder = app.generic_output_binding(**binding)(ship) if binding else ship
     app.generic_trigger(arg_name="req", type="httpTrigger")(builder)
     monkeypatch.setitem(globals(), "app", app)
-    refused = r'no output takes what ship returns: .*arg_name="\$return", type="http"'
+    refused = r'no output takes what it returns: .*arg_name="\$return", type="http"'
     with always_busy(), pytest.raises(ConfigurationError, match=refused):
         call(ship, req=plain())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, ScopeError, current_hold, singleton
+from singleton import ConfigurationError, current_hold, singleton
 from singleton.decorator import guards_of
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
 
@@ -170,7 +170,7 @@ def test_a_generic_trigger(app: func.FunctionApp) -> None:
     assert ran == [("job", "locks/app/job.7")]
 
 
-def test_above_the_trigger_a_second_text_is_not_mistaken_for_the_payload(app: func.FunctionApp) -> None:
+def test_a_second_text_is_not_mistaken_for_the_payload_above_and_below_the_trigger(app: func.FunctionApp) -> None:
     def declare(name: str) -> Declare:
         return app.generic_trigger(arg_name="msg", type="queueTrigger", queueName=name)
 
@@ -191,8 +191,8 @@ def test_above_the_trigger_a_second_text_is_not_mistaken_for_the_payload(app: fu
     functions = indexed(app)
     invoke(functions["above"], "above", msg='{"Id": 7}', blob='{"Id": "wrong"}')
     assert ran == [("above", "locks/app/above.7")]
-    with pytest.raises(ScopeError, match=r"put @singleton \(or @once\) above the trigger's decorator"):
-        invoke(functions["below"], "below", msg='{"Id": 7}', blob='{"Id": "wrong"}')
+    invoke(functions["below"], "below", msg='{"Id": 7}', blob='{"Id": "wrong"}')
+    assert ran[1:] == [("below", "locks/app/below.7")]
 
 
 @pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
@@ -255,9 +255,9 @@ def test_a_direct_call_by_position_works_as_without_the_guard(app: func.Function
 def test_orchestrators_and_entities_are_refused_above_their_trigger(app: func.FunctionApp, kind: str) -> None:
     def job(context: Any) -> None: ...
 
-    builder = app.generic_trigger(arg_name="context", type=kind)(job)
+    singleton(app.generic_trigger(arg_name="context", type=kind)(job))
     with pytest.raises(ConfigurationError, match=r"job: it is a Durable orchestrator or entity.*activities"):
-        singleton(builder)
+        app.get_functions()
 
 
 def test_what_durable_makes_of_an_orchestrator_is_refused_before_its_trigger_is_known(app: func.FunctionApp) -> None:

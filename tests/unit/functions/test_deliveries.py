@@ -42,7 +42,8 @@ def scoped(value: object, binding: str = "", *, path: str = "", **declared: Any)
 
     if binding:
         app = func.FunctionApp()
-        more = {"path": path} if path else {}
+        more: dict[str, Any] = {"path": path} if path else {}
+        more |= {"maxItemsPerInvocation": 1} if binding == "cosmosDBTrigger" else {}
         target: Any = singleton(**declared)(app.generic_trigger(arg_name="msg", type=binding, **more)(job))
         guard: Guard = guard_of(target._function.get_user_function())
     else:

@@ -63,8 +63,8 @@ def test_a_listener_s_lock_and_that_of_a_timer_of_the_same_app() -> None:
     def ship(timer: func.TimerRequest) -> None: ...
 
     singleton(mode="listener", layout="webjobs", dotnet_name=SHIP)(ship)
-    (builder,) = app._function_builders
-    guarded = guard_of(builder._function.get_user_function())
+    (function,) = app.get_functions()
+    guarded = guard_of(function.get_user_function())
     assert guarded.call({"timer": None}, Context()).lock == f"locks/app/{SHIP}.Listener"
 
 
@@ -77,11 +77,8 @@ def test_the_timer_s_lock_of_its_own_host_is_refused_by_either_name(name: str | 
     def ship(timer: func.TimerRequest) -> None: ...
 
     singleton(mode="listener", layout="webjobs", dotnet_name=name)(ship)
-    (builder,) = app._function_builders
-    context = Context()
-    context.function_name = "ship"
-    with pytest.raises(ConfigurationError, match=r"the Functions host itself holds the lock .* for this timer"):
-        guard_of(builder._function.get_user_function()).call({"timer": None}, context)
+    with pytest.raises(ConfigurationError, match=r"the Functions host itself holds this lock for its timer"):
+        app.get_functions()
 
 
 @pytest.mark.parametrize(

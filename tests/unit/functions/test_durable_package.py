@@ -70,19 +70,13 @@ def test_an_entity_is_refused_above_its_trigger(app: Any) -> None:
         singleton(app.entity_trigger(context_name="context")(plain))
 
 
-def test_either_is_refused_below_its_trigger_as_its_error_would_be_an_answer_of_the_entity(app: Any) -> None:
+@pytest.mark.parametrize("trigger", ["entity_trigger", "orchestration_trigger"])
+def test_either_is_refused_below_its_trigger_as_its_error_would_be_an_answer_of_the_entity(
+    app: Any, trigger: str
+) -> None:
+    getattr(app, trigger)(context_name="context")(singleton(scope_id="counter")(plain))
     with pytest.raises(ConfigurationError, match=REFUSED):
-
-        @app.entity_trigger(context_name="context")  # type: ignore[untyped-decorator]
-        @singleton(scope_id="counter")
-        def counter(context: Any) -> None: ...
-
-    with pytest.raises(ConfigurationError, match=REFUSED):
-
-        @app.orchestration_trigger(context_name="context")  # type: ignore[untyped-decorator]
-        @singleton
-        def steps(context: Any) -> Any:
-            yield context.call_activity("ship", "x")
+        indexed(app)
 
 
 @pytest.mark.parametrize("kind", ["Orchestrator", "Entity"])
@@ -95,12 +89,11 @@ STARTED = {"EventType": 12, "EventId": -1, "IsPlayed": False, "Timestamp": given
 
 
 @pytest.mark.parametrize("job", [generator, plain])
-def test_an_orchestrator_below_its_trigger_is_refused_when_it_runs(app: Any, job: Any) -> None:
-    app.orchestration_trigger(context_name="context")(singleton(job))
-    (handle,) = indexed(app).values()
+def test_an_orchestrator_that_no_app_has_listed_is_refused_when_it_runs(app: Any, job: Any) -> None:
+    builder = app.orchestration_trigger(context_name="context")(singleton(job))
     body = {"history": [STARTED], "instanceId": "i-1", "isReplaying": False, "parentInstanceId": None, "input": None}
     with pytest.raises(Exception, match=REFUSED):
-        handle(json.dumps(body))
+        builder._function.get_user_function()(json.dumps(body))
 
 
 # --- activities -------------------------------------------------------------------------------------------------------

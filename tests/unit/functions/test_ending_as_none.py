@@ -11,7 +11,7 @@ import pytest
 
 from singleton import ConfigurationError, singleton
 from singleton.functions.triggers import NEVER_NONE
-from tests.support.lock_thread import Context, LockThread, an_app, guard_of, outcome
+from tests.support.lock_thread import Context, LockThread, an_app, guard_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,9 +66,9 @@ def job(msg: func.QueueMessage) -> str:
 @pytest.mark.parametrize("policy", ["skip", "defer"])
 def test_above_the_trigger_and_its_output_it_is_refused_with_the_remedy(type: str, policy: Any) -> None:  # noqa: A002
     app = func.FunctionApp()
-    builder = queue(app)(returning(app, type)(job))
+    singleton(on_contention=policy)(queue(app)(returning(app, type)(job)))
     with pytest.raises(ConfigurationError, match=rf"on job: on_contention='{policy}'.*its '{type}' output.*func\.Out"):
-        singleton(on_contention=policy)(builder)
+        app.get_functions()
 
 
 @pytest.mark.parametrize("type", ["eventHub", "table", "signalR"])
@@ -76,53 +76,44 @@ def test_above_the_trigger_and_its_output_it_is_refused_with_the_remedy(type: st
 def test_outputs_that_can_be_none_are_left_alone(type: str, policy: Any) -> None:  # noqa: A002
     app = func.FunctionApp()
     singleton(on_contention=policy)(queue(app)(returning(app, type)(job)))
+    assert len(app.get_functions()) == 1
 
 
 def test_what_waits_or_fails_may_have_any_output_and_so_may_who_uses_a_parameter() -> None:
-    app = func.FunctionApp()
     for policy in ("wait", "raise"):
-        singleton(on_contention=policy)(queue(app)(returning(app)(job)))
+        singleton(on_contention=policy)(queue(app := func.FunctionApp())(returning(app)(job)))
+        assert len(app.get_functions()) == 1
+    app = func.FunctionApp()
     output = app.queue_output(arg_name="out", queue_name="done", connection="C")
 
     def through_out(msg: str, out: func.Out[str]) -> None: ...
 
     singleton(on_contention="skip")(queue(app)(output(through_out)))
+    assert len(app.get_functions()) == 1
 
 
-def refusal(thread: LockThread, guarded: Any, **arguments: Any) -> str:
-    """Return why the first call is refused, before any lock is asked for."""
-    with pytest.raises(ConfigurationError) as caught:
-        outcome(guarded(**arguments, context=Context()))
-    assert thread.kinds() == []
-    return str(caught.value)
-
-
-@pytest.mark.parametrize("policy", ["skip", "defer"])
-def test_below_the_trigger_it_is_refused_at_the_first_call(
-    thread: LockThread, monkeypatch: pytest.MonkeyPatch, policy: Any
-) -> None:
+@pytest.mark.parametrize("arguments", [{"on_contention": "skip"}, {"on_contention": "defer"}, {"mode": "listener"}])
+def test_below_the_trigger_it_is_refused_when_the_functions_are_listed(arguments: Any) -> None:
     app = func.FunctionApp()
-    monkeypatch.setitem(globals(), "app", app)
-    guarded = singleton(on_contention=policy)(job)
-    queue(app)(returning(app)(guarded))
-    assert "'queue' output" in refusal(thread, guarded, msg=message())
+    queue(app)(returning(app)(singleton(**arguments)(job)))
+    with pytest.raises(ConfigurationError, match="'queue' output"):
+        app.get_functions()
 
 
-def test_an_output_that_is_added_after_the_declaration_is_seen_too(thread: LockThread) -> None:
+def test_an_output_that_is_added_after_the_declaration_is_seen_too() -> None:
     app = func.FunctionApp()
-    builder: Any = singleton(on_contention="skip")(queue(app)(job))
-    returning(app)(builder)
-    assert "'queue' output" in refusal(thread, builder._function.get_user_function(), msg=message())
+    returning(app)(singleton(on_contention="skip")(queue(app)(job)))
+    with pytest.raises(ConfigurationError, match="'queue' output"):
+        app.get_functions()
 
 
 def test_in_a_module_of_its_own_the_trigger_is_found_in_the_script_that_the_worker_imports(
-    thread: LockThread, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     app = func.FunctionApp()
     monkeypatch.setitem(sys.modules, "function_app", cast("Any", SimpleNamespace(app=app)))
     guarded = singleton(on_contention="skip")(job)
-    queue(app)(returning(app)(guarded))
-    assert "'queue' output" in refusal(thread, guarded, msg=message())
+    queue(app)(guarded)
     assert guard_of(guarded).trigger.settings["queueName"] == "orders"
 
 
@@ -152,24 +143,16 @@ def each(timer: func.TimerRequest) -> str:
 
 @pytest.mark.parametrize("trigger", [queue, timer])
 def test_a_listener_that_stands_by_is_refused_unless_it_raises(trigger: Any) -> None:
-    app = func.FunctionApp()
     body = job if trigger is queue else each
+    singleton(mode="listener")(trigger(app := func.FunctionApp())(returning(app)(body)))
     with pytest.raises(ConfigurationError, match=r"mode='listener'.*'queue' output.*on_contention='raise'"):
-        singleton(mode="listener")(trigger(app)(returning(app)(body)))
-    singleton(mode="listener", on_contention="raise")(trigger(app)(returning(app)(body)))
-
-
-def test_a_listener_below_its_trigger_is_refused_at_the_first_call(
-    thread: LockThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = func.FunctionApp()
-    monkeypatch.setitem(globals(), "app", app)
-    guarded = singleton(mode="listener")(each)
-    timer(app)(returning(app)(guarded))
-    assert "mode='listener'" in refusal(thread, guarded, timer=object())
+        app.get_functions()
+    singleton(mode="listener", on_contention="raise")(trigger(app := func.FunctionApp())(returning(app)(body)))
+    assert len(app.get_functions()) == 1
 
 
 def test_a_listener_on_another_trigger_raises_anyway() -> None:
     app = func.FunctionApp()
     bus = app.service_bus_queue_trigger(arg_name="msg", queue_name="q", connection="C")
     singleton(mode="listener")(bus(returning(app)(job)))
+    assert len(app.get_functions()) == 1

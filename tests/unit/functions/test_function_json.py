@@ -68,7 +68,7 @@ def test_a_guard_reads_its_trigger(app: Path, binding: dict[str, str]) -> None:
         ("on_contention='defer'", [QUEUE, RESULT], "goes to its 'queue' output"),
         ("on_contention='skip'", [HTTP], "an HTTP trigger must answer"),
         ("on_contention='defer'", [HTTP], "httpTrigger"),
-        ("on_contention='conflict'", [QUEUE], "main has a queueTrigger"),
+        ("on_contention='conflict'", [QUEUE], "its trigger is a queueTrigger"),
     ],
 )
 def test_a_policy_that_its_trigger_or_output_can_not_take_is_refused(

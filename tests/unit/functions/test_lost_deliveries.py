@@ -9,8 +9,8 @@ import azure.functions as func
 import pytest
 
 from singleton import ConfigurationError, LockNotAcquired, ScopeError, singleton
-from singleton.functions.deferrable import check_message
 from singleton.functions.message_deferral import Deferring
+from singleton.functions.trigger_rules import check_message
 from singleton.functions.triggers import user_function
 from tests.support import deliveries as given
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
@@ -94,7 +94,7 @@ def put_back(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     queue: list[object] = []
 
     async def put(deferring: Any, call: Any, *_: object) -> None:
-        check_message(call.function, deferring.trigger, call.arguments)
+        check_message("@singleton on job", deferring.trigger, call.arguments)
         queue.append(call.arguments["given"])
 
     monkeypatch.setattr(Deferring, "put_back", put)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import azure.functions as func
 import pytest
 
-from singleton import ConfigurationError, LockNotAcquired, ScopeError, once, singleton
+from singleton import ConfigurationError, LockNotAcquired, ScopeError, singleton
 from singleton.functions import triggers
-from singleton.functions.misdeclaration import collecting
 from singleton.functions.triggers import user_function
 from tests.support import deliveries as given
 from tests.support.lock_thread import LockThread, an_app, outcome
@@ -77,24 +76,11 @@ async def above(order: str) -> str: return order
         '@app.mcp_tool_property(arg_name="name", description="who")\n@singleton()',
     ],
 )
-def test_a_def_that_waits_is_refused_at_its_declaration(tmp_path: Path, guard: str) -> None:
+def test_a_def_that_waits_is_refused_when_the_functions_are_listed(tmp_path: Path, guard: str) -> None:
+    module = imported(tmp_path, f"@app.mcp_tool()\n{guard}\ndef greet(name: str) -> str:\n    return name\n")
     with pytest.raises(ConfigurationError, match="Write `async def`") as told:
-        imported(tmp_path, f"@app.mcp_tool()\n{guard}\ndef greet(name: str) -> str:\n    return name\n")
+        module.app.get_functions()
     assert told.value.reason == "blocks-event-loop"
-
-
-def test_so_is_one_whose_source_is_not_known_at_its_first_call() -> None:
-    app: Any = func.FunctionApp()
-
-    def greet(name: str) -> str:
-        return name
-
-    for decorator in (singleton, once(key="{name}")):
-        builder = app.mcp_tool()(decorator(greet))
-        globals()["_apps"] = app  # where a guard looks for its trigger
-        with pytest.raises(ConfigurationError, match=r"calls a plain def on the event loop"):
-            called(builder, name="Ann")
-    del globals()["_apps"]
 
 
 def test_in_a_worker_each_call_of_the_function_fails_and_the_app_is_loaded(
@@ -103,6 +89,7 @@ def test_in_a_worker_each_call_of_the_function_fails_and_the_app_is_loaded(
     monkeypatch.setitem(__import__("sys").modules, "azure_functions_worker", types.ModuleType("azure_functions_worker"))
     monkeypatch.setenv("AzureFunctionsJobHost__singleton__failFast", "false")
     module = imported(tmp_path, "@app.mcp_tool()\n@singleton\ndef greet(name: str) -> str:\n    return name\n")
+    module.app.get_functions()
     with pytest.raises(ConfigurationError, match="Write `async def`"):
         called(module.greet, name="Ann")
 
@@ -118,7 +105,9 @@ def test_in_a_worker_each_call_of_the_function_fails_and_the_app_is_loaded(
     ],
 )
 def test_what_does_not_wait_on_the_loop_is_allowed(tmp_path: Path, code: str) -> None:
-    assert called(imported(tmp_path, code).greet, name="Ann") == "Ann"
+    module = imported(tmp_path, code)
+    module.app.get_functions()
+    assert called(module.greet, name="Ann") == "Ann"
 
 
 def test_a_plain_trigger_of_a_tool_runs_on_a_thread(tmp_path: Path) -> None:
@@ -135,12 +124,6 @@ def test_a_decorator_that_calls_on_a_thread_is_allowed(tmp_path: Path) -> None:
         "@app.mcp_tool()\n@on_a_thread\n@singleton\ndef greet(name: str) -> str:\n    return name\n"
     )
     assert called(imported(tmp_path, code).greet, name="Ann") == "Ann"
-
-
-def test_a_check_lists_it(tmp_path: Path) -> None:
-    with collecting() as found:
-        imported(tmp_path, "@app.mcp_tool()\n@singleton\ndef greet(name: str) -> str:\n    return name\n")
-    assert [each.error.reason for each in found] == ["blocks-event-loop"]
 
 
 # --- arguments and scopes ---------------------------------------------------------------------------------------------

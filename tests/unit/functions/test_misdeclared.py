@@ -15,7 +15,7 @@ import pytest
 
 from singleton import ConfigurationError, Inbox, ScopeError, once, ordered, singleton
 from singleton.decorator import declared_guards
-from singleton.functions import deferrable
+from singleton.functions import trigger_rules
 from singleton.functions.misdeclaration import collecting
 from tests.support.deliveries import queue_message
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
@@ -163,7 +163,7 @@ def test_a_text_in_place_of_arguments_fails_alone() -> None:
 @pytest.mark.usefixtures("one_by_one")
 def test_what_is_wrong_for_the_whole_app_keeps_it_from_loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(deferrable, "find_spec", lambda _: None)
+        patch.setattr(trigger_rules, "find_spec", lambda _: None)
         with pytest.raises(ConfigurationError, match="needs the package azure-storage-queue"):
             singleton(on_contention="defer")(job)
     with monkeypatch.context() as patch:
@@ -209,6 +209,11 @@ def test_a_worker_loads_an_app_with_a_mistake_as_the_page_says(
     monkeypatch.setenv("AzureFunctionsJobHost__singleton__failFast", fail_fast)
     if what.startswith("host.json"):
         monkeypatch.setenv("AzureFunctionsJobHost__singleton__lockPeriod", "soon")
+    if what.startswith("the host id of a pod"):
+        for name in ("AzureFunctionsWebHost__hostid", "CI", "CODESPACES", "REMOTE_CONTAINERS"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+        monkeypatch.setenv("AzureWebJobsStorage", "AccountName=orders;AccountKey=a2V5;EndpointSuffix=core.windows.net")
     for number, code in enumerate(codes):
         (folder := tmp_path / str(number)).mkdir()
         if (app if fail_fast == "true" else off) == "loads no function":

@@ -237,7 +237,7 @@ def test_it_is_found_below_other_decorators_that_wrap(module: Any) -> None:
 
 
 def test_it_is_found_for_both_of_two_declarations(module: Any) -> None:
-    def job(msg: str) -> None: ...
+    def job(msg: func.QueueMessage) -> None: ...
 
     both = singleton(singleton(mode="listener")(job))
     queue_of(module("somewhere", func.FunctionApp()))(both)
@@ -286,20 +286,19 @@ def test_to_skip_is_refused_above_an_http_trigger() -> None:
     def answer(req: func.HttpRequest) -> str:
         return "done"
 
-    builder = routed(func.FunctionApp())(answer)
+    singleton(on_contention="skip")(routed(app := func.FunctionApp())(answer))
     with pytest.raises(ConfigurationError, match=r"on answer: on_contention='skip'.*must answer.*409"):
-        singleton(on_contention="skip")(builder)
+        app.get_functions()
 
 
-@pytest.mark.parametrize("found", [False, True])
-def test_to_skip_is_refused_at_the_first_request_below_an_http_trigger(module: Any, *, found: bool) -> None:
+def test_to_skip_is_refused_when_the_functions_are_listed_below_an_http_trigger() -> None:
     @singleton(on_contention="skip")
     def answer(req: func.HttpRequest) -> str:
         pytest.fail("the body ran")
 
-    routed(module("app", func.FunctionApp()) if found else func.FunctionApp())(answer)
+    routed(app := func.FunctionApp())(answer)
     with pytest.raises(ConfigurationError, match="must answer"):
-        answer(func.HttpRequest(method="GET", url="/", body=b""))
+        app.get_functions()
 
 
 def test_a_function_that_decides_to_skip_a_request_is_told_too() -> None:

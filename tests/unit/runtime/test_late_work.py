@@ -24,7 +24,7 @@ import azure.functions as func
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, current_hold, once, singleton
-from singleton.functions.body_result import WRITTEN_ONE_BY_ONE
+from singleton.functions.triggers import WRITTEN_ONE_BY_ONE
 from singleton.testing import Headcount, memory_locks
 from tests.support.responses import (
     BackgroundTask,

@@ -33,7 +33,8 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.base.invocation import warn_once
 from singleton.base.state import MOST_STATE
 from singleton.decorator import guards_of
-from singleton.functions.triggers import Trigger, refuse_returned
+from singleton.functions.trigger_rules import refuse_returned
+from singleton.functions.triggers import Trigger
 from singleton.patterns.once.keys import Key
 from singleton.testing import held_elsewhere, memory_locks
 from tests.support.empty_values import EMPTY
@@ -173,11 +174,13 @@ def test_what_the_body_was_refused_is_no_conflict_of_its_key(thread: LockThread)
 
 def test_only_http_is_answered_with_a_conflict(thread: LockThread) -> None:
     app = func.FunctionApp()
-    with pytest.raises(ConfigurationError, match=r"'conflict' answers HTTP requests, and .* has a queueTrigger"):
 
-        @once(key="Id", on_contention="conflict")
-        @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
-        def ship(msg: func.QueueMessage) -> None: ...
+    @once(key="Id", on_contention="conflict")
+    @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+    def ship(msg: func.QueueMessage) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"answers HTTP requests, and its trigger is a queueTrigger"):
+        app.get_functions()
 
 
 @both
@@ -347,7 +350,7 @@ def test_outputs_of_the_first_are_sent_once_whoever_kept_them(thread: LockThread
     assert sent == [True, False, True, False, False, True, False]  # of 8 nothing is kept that JSON lacks
     trigger = Trigger("queueTrigger", "msg", {}, returns="queue")
     with pytest.raises(ConfigurationError, match="each repeat would send the result to the 'queue' output"):
-        refuse_returned("ship", "first", trigger)
+        refuse_returned("@once on ship", trigger)
     with pytest.raises(ConfigurationError, match="outputs is 'last'"):
         once(key="Id", outputs=cast("Any", "last"))(written)
 

@@ -207,7 +207,7 @@ PLANTED: Final = (
         name="conflict on a queue",
         finds=("conflict-without-http",),
         code=queue("on_contention='conflict'"),
-        says="answers HTTP requests, and ship has a queueTrigger",
+        says="answers HTTP requests, and its trigger is a queueTrigger",
         line="@singleton",
     ),
     Planted(
@@ -219,7 +219,7 @@ PLANTED: Final = (
         @once(key="{id}", on_contention="conflict")
         def order(req: func.HttpRequest, res: func.Out[str]) -> None: ...
         """,
-        says="no output takes what order returns",
+        says="no output takes what it returns",
         line="@once",
     ),
     Planted(
@@ -343,7 +343,7 @@ PLANTED: Final = (
     ),
     Planted(
         name="when_full defers on HTTP",
-        finds=("none-for-output",),
+        finds=("defer-on-trigger", "none-for-output"),
         code=_http('max_waiting=3, when_full="defer", timeout=20'),
     ),
     Planted(
@@ -1044,22 +1044,6 @@ def nightly(clock: func.TimerRequest) -> None: ...
         """,
         says="is empty: the host takes AzureWebJobsServiceBus then",
         line="def ship",
-    ),
-    Planted(
-        name="an input beside a trigger that is not seen",
-        finds=("hidden-by-decorator", "trigger-unknown", "input-before-lock"),
-        code="""
-        def logged(inner):
-            def call(msg, photo):
-                return inner(msg, photo)
-            return call
-
-        @queue()
-        @app.blob_input(arg_name="photo", path="photos/a", connection="AzureWebJobsStorage")
-        @logged
-        @singleton(scope="Id")
-        def ship(msg: str, photo: str) -> None: ...
-        """,
     ),
     Planted(
         name="a blob that is input and output",

@@ -1,0 +1,134 @@
+"""How a function is declared, and judged when its app lists its functions: each has its trigger and all outputs then.
+
+The worker imports the app's script, and then calls ``get_functions`` of the ``FunctionApp``. A trigger's decorator
+above ``@singleton`` leaves no trace on the function before, so the declarations are judged against their triggers
+there. An error keeps the worker from loading the app.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import ConfigurationError
+from singleton.functions.misdeclaration import error_of, in_worker, stand_in
+from singleton.functions.triggers import (
+    find_trigger,
+    is_builder,
+    is_replayer,
+    listed_triggers,
+    replace_user_function,
+    trigger_of,
+    trigger_of_function,
+    user_function,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from singleton.functions.triggers import Trigger
+
+    Rules = Callable[[Trigger], Iterator[Callable[[], None]]]
+    _Find = Callable[[], Trigger | None]
+
+
+_RULES_MARK: Final = "__singleton_rules__"
+"""The attribute of a guarded function: the rules of its declarations."""
+_watched: weakref.WeakSet[type] = weakref.WeakSet()
+
+
+def declare(target: Any, guarded: Callable[[Callable[..., Any], _Find, Trigger | None], Callable[..., Any]]) -> Any:
+    """Guard a function, plain or in a trigger's builder; return the guarded function, or the builder with it.
+
+    Args:
+        target: a function, or what a trigger's decorator returns.
+        guarded: returns the guarded function. It gets the function, the look-up of the trigger once the app is
+            complete, and the trigger if it is known already. ``stand_in`` tells of an error of a wrong declaration.
+    """
+    from singleton.functions.function_json import trigger_in_json
+
+    def find_below() -> Trigger | None:
+        return find_trigger(inner) or trigger_in_json(inner, loaded=True)
+
+    judge_when_listed()
+    above = is_builder(target)
+    inner = user_function(target) if above else target
+    if error_of(inner) is not None:
+        return target
+    find = partial(trigger_of, target) if above else find_below
+    try:
+        known = find() if above else trigger_in_json(inner)
+        declared = guarded(inner, find if above or known is None else lambda: known, known)
+        if not above and known is not None:
+            judge(declared, known)
+    except ConfigurationError as error:
+        declared = stand_in(inner, error)
+    if not above:
+        return declared
+    replace_user_function(target, declared)
+    return target
+
+
+def add_rules(guarded: Callable[..., Any], target: object, rules: Rules) -> None:
+    """Have a guarded function judged by these rules, too; ``target`` is the function that was declared."""
+    vars(guarded)[_RULES_MARK] = (*getattr(target, _RULES_MARK, ()), rules)
+
+
+def judge(function: Any, trigger: Trigger) -> None:
+    """Raise ``ConfigurationError`` if the trigger, or an output, can't take a declaration on the function."""
+    from singleton.functions.trigger_rules import refuse_generator
+
+    for rules in getattr(function, _RULES_MARK, ()):
+        for rule in rules(trigger):
+            rule()
+    refuse_generator(body_of(function), trigger)
+
+
+def body_of(function: Any) -> Any:
+    """Return the function below the guards."""
+    while hasattr(function, _RULES_MARK):
+        function = function.__wrapped__
+    return function
+
+
+def judge_when_listed() -> None:
+    """Have every app judge its functions when it lists them."""
+    if in_worker():
+        import azure.functions  # noqa: F401 - the app's script may import it later
+    register: Any = getattr(sys.modules.get("azure.functions"), "FunctionRegister", None)
+    if register is None or register in _watched:
+        return
+    _watched.add(register)
+    get_functions = register.get_functions
+
+    @functools.wraps(get_functions)
+    def judged(app: Any) -> list[Any]:
+        functions: list[Any] = get_functions(app)
+        found: dict[Any, Trigger | None] = {}
+        for function in functions:
+            for users, trigger in _judge_listed(function):
+                found[users] = trigger if found.get(users, trigger) == trigger else None
+        listed_triggers.update(found)
+        return functions
+
+    register.get_functions = judged
+
+
+def _judge_listed(function: Any) -> Iterator[tuple[Any, Trigger]]:
+    """Judge a guarded function, and yield the user's own function with its trigger."""
+    call = function.get_user_function()
+    # A guarded orchestrator or entity is inside of what azure-functions-durable makes of it.
+    inside = [each.cell_contents for each in getattr(call, "__closure__", None) or ()] if is_replayer(call) else [call]
+    for guarded in inside:
+        if hasattr(guarded, _RULES_MARK) and error_of(guarded) is None:
+            trigger = trigger_of_function(function)
+            assert trigger is not None  # it could be built
+            try:
+                judge(guarded, trigger)
+            except ConfigurationError as error:
+                function._func = stand_in(call, error)  # noqa: SLF001 - there is no public way
+            yield inspect.unwrap(guarded), trigger

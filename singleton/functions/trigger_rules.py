@@ -1,0 +1,199 @@
+"""Declarations that their trigger, or the output of the result, can't take: no invocation would end well.
+
+``who`` is decorator and function, as the errors begin.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.errors import ConfigurationError
+from singleton.functions.misdeclaration import OF_THE_APP
+from singleton.functions.triggers import QUEUE, REPLAY, TIMER, WRITTEN_ONE_BY_ONE, is_http
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from singleton.functions.triggers import Trigger
+
+_COSMOS: Final = "cosmosDBTrigger"
+_LONGEST_WAIT: Final = 240.0
+"""Seconds that an invocation may wait before the deferral: the host changes the receipt after 300 (H-35)."""
+
+
+def declared_type(function: Callable[..., Any] | None, trigger: Trigger) -> str:
+    """Return the name of the type that the trigger's parameter is declared as; empty: none."""
+    annotation = getattr(function, "__annotations__", {}).get(trigger.parameter)
+    name = getattr(annotation, "__name__", str(annotation)) if annotation is not None else ""
+    return str(name).partition("[")[0].rpartition(".")[2]
+
+
+def refuse_replay(who: str, decorator: str, trigger: Trigger) -> None:
+    """Refuse an orchestrator or an entity."""
+    if trigger.is_replayed:
+        raise ConfigurationError(f"{who}: it {REPLAY.format(decorator)}", reason="durable-replay")
+
+
+def refuse_policy(who: str, policy: object, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
+    """Refuse a policy whose end of an invocation is no answer for the trigger or the output.
+
+    Below a decorator that hides the guard, no trigger is known. The arguments of an invocation tell of a request then.
+    """
+    if policy == "conflict":
+        _refuse_conflict(who, trigger, arguments)
+    if policy not in ("skip", "defer", "coalesce"):
+        return
+    if is_http(trigger, arguments) and policy != "defer":
+        raise ConfigurationError(
+            f"{who}: on_contention={policy!r} ends an invocation without a result, but an HTTP trigger must answer, or "
+            "its caller gets status 500. Use 'conflict', which answers 409, or 'wait' or 'raise'",
+            reason="skip-on-http",
+        )
+    refuse_none(who, f"on_contention={policy!r}", trigger, "on_contention 'wait' or 'raise'")
+
+
+def _refuse_conflict(who: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
+    remedy = "use 'raise', so that the invocation fails and is tried again"
+    if not is_http(trigger, arguments):
+        what = "none of its arguments is a request" if trigger is None else f"its trigger is a {trigger.type}"
+    elif trigger is None or trigger.returns == "http":
+        return
+    else:
+        what = (
+            "no output takes what it returns"
+            if trigger.returns is None
+            else f"what it returns goes to its {trigger.returns!r} output"
+        )
+        remedy = (
+            'return the response, with @app.generic_output_binding(arg_name="$return", type="http"); or use \'raise\''
+        )
+    raise ConfigurationError(
+        f"{who}: on_contention='conflict' answers HTTP requests, and {what}: {remedy}", reason="conflict-without-http"
+    )
+
+
+def refuse_none(who: str, what: str, trigger: Trigger | None, otherwise: str) -> None:
+    """Refuse to end an invocation as None where the worker can't hand that on: it would fail, and be tried again.
+
+    ``what`` is the argument that ends invocations as None, ``otherwise`` what to declare instead, to keep the output.
+    """
+    if trigger is not None and not trigger.may_end_as_none:
+        raise ConfigurationError(
+            f"{who}: {what} ends an invocation without a result, but the function's result goes to its "
+            f"{trigger.returns!r} output, where the worker refuses None: the invocation would fail. Give the "
+            'output its own parameter, such as arg_name="out" with out: func.Out[str], and set that instead of '
+            f"returning; or use {otherwise}",
+            reason="none-for-output",
+        )
+
+
+def refuse_returned(who: str, trigger: Trigger) -> None:
+    """Refuse ``outputs="first"`` of ``@once`` where the result is an output: a repeat returns it, too."""
+    if trigger.returns not in (None, "http"):
+        raise ConfigurationError(
+            f"{who}: outputs='first' sends outputs once, and each repeat would send the result to the "
+            f'{trigger.returns!r} output. Give the output its own parameter, such as arg_name="out" with '
+            "out: func.Out[str], and set that instead of returning"
+        )
+
+
+def refuse_blocking(who: str, decorator: str, trigger: Trigger) -> None:
+    """Refuse a plain ``def`` that may wait and that a coroutine calls: it would block the loop with the holder."""
+    if trigger.on_loop:
+        raise ConfigurationError(
+            f"{who}: @app.mcp_tool() calls a plain def on the event loop of the worker, and a wait for the lock would "
+            f"block the loop, with the holder of the lock. Write `async def`; or put {decorator} above "
+            "@app.mcp_tool(); or don't wait: on_contention='raise'",
+            reason="blocks-event-loop",
+        )
+
+
+def refuse_scope(who: str, looked_up: str, trigger: Trigger) -> None:
+    """Refuse a scope or key that is looked up in a message, where there is none, or a list of them."""
+    cardinality, many = trigger.settings.get("cardinality"), trigger.settings.get("maxItemsPerInvocation") != 1
+    if trigger.type == TIMER:
+        why = "a payload, and a timer has none. Leave it out, or use scope_id with text and %SETTING%"
+    elif str(getattr(cardinality, "name", cardinality)).upper() == "MANY":
+        why = "a message, and the trigger delivers lists. Set cardinality to 'one', or leave the scope out"
+    elif trigger.type == _COSMOS and many:
+        why = "a document, and the trigger delivers lists. Set max_items_per_invocation=1, or leave the scope out"
+    else:
+        return
+    reason = "scope-on-timer" if trigger.type == TIMER else "scope-on-batch"
+    raise ConfigurationError(f"{who}: {looked_up} is looked up in {why}", reason=reason)
+
+
+def refuse_generator(guarded: Callable[..., Any], trigger: Trigger) -> None:
+    """Refuse a guarded generator: no body runs, and only some outputs take what it makes."""
+    may_yield = trigger.is_replayed or trigger.returns in WRITTEN_ONE_BY_ONE
+    if inspect.isgeneratorfunction(guarded) and not may_yield:
+        raise ConfigurationError(
+            f"{guarded.__name__} has a yield, so a call of it runs nothing of its body: each invocation fails. Do the "
+            "work in the function, and return a value or a list",
+            reason="generator-function",
+        )
+
+
+# --- messages that are put back ---------------------------------------------------------------------------------------
+
+
+def check_deferrable(wait: float | None) -> None:
+    """Raise ``ConfigurationError`` if time-out or installation do not allow ``on_contention="defer"``."""
+    if wait is not None and wait > _LONGEST_WAIT:
+        raise ConfigurationError(
+            f"timeout is {wait:g} with on_contention='defer': give at most {_LONGEST_WAIT:g} seconds, because the host "
+            "changes a message's receipt soon after that. A deferred message waits in its queue"
+        )
+    check_installed("on_contention='defer'", OF_THE_APP)
+
+
+def refuse_trigger(who: str, trigger: Trigger) -> None:
+    """Refuse a trigger whose messages can't be put back."""
+    if trigger.type != QUEUE:
+        raise ConfigurationError(
+            f"{who}: its trigger is a {trigger.type}, and only messages of a storage queue (queueTrigger) can be put "
+            "back. Use on_contention 'wait', 'skip' or 'raise'",
+            reason="defer-on-trigger",
+        )
+
+
+def refuse_text(who: str, trigger: Trigger, declared: str, refused: Sequence[str] = ("str", "bytes", "dict")) -> None:
+    """Refuse a parameter that is no message: ``declared`` is the name of its type, or of the type of its value."""
+    if declared in refused:
+        raise ConfigurationError(
+            f"{who}: a message is put back by its id, and the parameter {trigger.parameter} is a {declared}, which has "
+            "none. Annotate the parameter as func.QueueMessage",
+            reason="defer-without-message",
+        )
+
+
+def check_message(who: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> Trigger:
+    """Refuse an invocation whose message could not be put back: at its start, rather than when the lock is busy."""
+    from singleton.functions.message_properties import is_whole
+
+    if trigger is None:
+        raise ConfigurationError(
+            f"{who}: on_contention='defer' needs the trigger, which is not known here: no app has listed the function, "
+            "and no app is a global of its module. Put @singleton above the trigger's decorator"
+        )
+    refuse_trigger(who, trigger)
+    message = arguments.get(trigger.parameter)
+    if not is_whole(message, trigger):
+        refuse_text(who, trigger, kind := type(message).__name__, (kind,))
+    return trigger
+
+
+def check_installed(what: str, reason: str | None = None) -> None:
+    """Raise ``ConfigurationError`` if the package azure-storage-queue, which ``what`` needs, is missing."""
+    try:
+        found = find_spec("azure.storage.queue")
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise ConfigurationError(
+            f"{what} needs the package azure-storage-queue (the extra [defer]): add azure-storage-queue[aio] to "
+            "requirements.txt",
+            reason=reason,
+        )
