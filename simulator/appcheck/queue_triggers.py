@@ -79,14 +79,18 @@ def _wrong(name: str, value: object) -> str | None:
 def check_messages(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Yield the harm of a busy lock to the messages of a queue, and to the blobs of a blob trigger."""
     waits_in_vain = guard.on_contention in ("wait", "coalesce") and guard.timeout is not None
-    fails_if_busy = guard.on_contention == "raise" or waits_in_vain
-    if guard.mode != "function" or not fails_if_busy:
+    is_full = guard.max_waiting is not None and guard.when_full == "raise"
+    raises = guard.on_contention == "raise" or is_full
+    if guard.mode != "function" or not (raises or waits_in_vain):
         return
+    which, remedy = "whose lock is busy", "'wait' or 'defer'"
+    if is_full:
+        which, remedy = f"for whose lock max_waiting={guard.max_waiting} others wait", "when_full='defer'"
     if subject.trigger.type == "blobTrigger":
-        if guard.on_contention == "raise":
+        if raises:
             yield RULES["raise-poisons-blobs"].broken(
-                f"a blob whose lock is busy fails {_BLOB_TRIES} times within a second, and goes to "
-                "webjobs-blobtrigger-poison. visibilityTimeout has no effect there. Use 'wait'"
+                f"a blob {which} fails {_BLOB_TRIES} times within a second, and goes to webjobs-blobtrigger-poison. "
+                "visibilityTimeout has no effect there. Use 'wait', and no max_waiting"
             )
         else:
             yield from _tries(guard, "blob", _BLOB_TRIES, 0.0, "timeout")
@@ -96,13 +100,13 @@ def check_messages(subject: Subject, guard: Guard) -> Iterator[Finding]:
         away = _seconds(options["visibilitytimeout"][1]) if "visibilitytimeout" in options else None
         if most == 1:
             yield RULES["raise-with-one-dequeue"].broken(
-                f"maxDequeueCount is 1 ({options['maxdequeuecount'][0]}): a message whose lock is busy fails once, and "
-                "is poison. Raise maxDequeueCount, or use 'wait' or 'defer'"
+                f"maxDequeueCount is 1 ({options['maxdequeuecount'][0]}): a message {which} fails once, and is poison. "
+                f"Raise maxDequeueCount, or use {remedy}"
             )
-        elif guard.on_contention == "raise" and not away:
+        elif raises and not away:
             yield RULES["raise-comes-back-at-once"].broken(
-                f"a message whose lock is busy comes back at once, and is poison after {most} failures. Set "
-                "visibilityTimeout in host.json, or use 'wait' or 'defer'"
+                f"a message {which} comes back at once, and is poison after {most} failures. Set visibilityTimeout in "
+                f"host.json, or use {remedy}"
             )
         yield from _tries(guard, "message", most or 5, away or 0.0, "timeout, visibilityTimeout or maxDequeueCount")
 

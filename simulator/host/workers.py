@@ -234,6 +234,7 @@ class WorkerProcess:
         self._process = context.Process(target=work, args=arguments, name=f"worker-{number}")
         self._process.start()
         theirs.close()
+        self._reaping = threading.Lock()  # of two threads that wait for a process at a time, one gets the exit code
         # A worker that holds the interpreter's lock reads nothing, and must not hold up the host.
         self._sending = ThreadPoolExecutor(1, thread_name_prefix=f"to worker {number}")
 
@@ -260,7 +261,8 @@ class WorkerProcess:
         alive, theirs = Pipe(duplex=False)
 
         def outlive() -> None:
-            self._process.join()
+            with self._reaping:
+                self._process.join()
             theirs.close()
 
         def listen() -> None:
@@ -282,7 +284,8 @@ class WorkerProcess:
     def bury(self) -> int:
         """Wait until the process has ended; return its exit code."""
         self._process.kill()
-        self._process.join()
+        with self._reaping:
+            self._process.join()
         self._sending.shutdown(wait=False)
         return self._process.exitcode or 0
 

@@ -144,6 +144,7 @@ def _untouched(spec: ModuleSpec, places: Iterable[str]) -> ModuleType:
 
 _DEFAULT_SCRIPT: Final = "function_app.py"
 _SHOWN: Final = 5
+_WORKER: Final = "azure_functions_worker"
 _SCRIPT_NAME: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_\-]*\.py\Z")
 
 
@@ -153,14 +154,26 @@ def load_functions(app: Path, settings: Mapping[str, str]) -> list[IndexedFuncti
     Raises:
         AppError: there is no app, it doesn't import, or the worker would not index it.
     """
-    found, script = import_app(app, settings), script_name(app, settings)
-    try:
-        functions = found.get_functions()
-    except Exception as error:
-        raise AppError(f"{script} can't be indexed: {_one_line(error)}") from error
+    with _as_worker():
+        found, script = import_app(app, settings), script_name(app, settings)
+        try:
+            functions = found.get_functions()
+        except Exception as error:
+            raise AppError(f"{script} can't be indexed: {_one_line(error)}") from error
     if not functions:
         raise AppError(f"{script} has no functions: decorate at least one with a trigger of its FunctionApp")
     return [index_function(function, app) for function in functions]
+
+
+@contextmanager
+def _as_worker() -> Iterator[None]:
+    """Have ``@singleton`` find itself in a worker, by a package that each worker has loaded."""
+    known = sys.modules.setdefault(_WORKER, made := ModuleType(_WORKER))
+    try:
+        yield
+    finally:
+        if known is made:
+            del sys.modules[_WORKER]
 
 
 def import_app(app: Path, settings: Mapping[str, str]) -> Any:

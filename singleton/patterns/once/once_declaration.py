@@ -58,7 +58,7 @@ class OnceDeclaration(Declaration):
         """See ``Declaration.looked_up``. A function of the user's own may make a key of anything."""
         given, template = self.key.given, self.key.template
         is_found = isinstance(given, str) and (template is None or template.paths)
-        return f"key={quoted(given)}" if is_found else None
+        return f"the key {quoted(given)}" if is_found else None
 
     def rules(self, trigger: Trigger) -> Iterator[Callable[[], None]]:
         """See ``Declaration.rules``."""

@@ -574,6 +574,12 @@ PLANTED: Final = (
         says="fails 5 times within a second",
     ),
     Planted(
+        name="good blobs that are one too many",
+        finds=("raise-poisons-blobs",),
+        code=_blob('scope="name", max_waiting=3'),
+        says="for whose lock max_waiting=3 others wait",
+    ),
+    Planted(
         name="tries of a blob that end before a crashed holder's lease",
         finds=("wait-runs-out",),
         code=_blob('scope="name", timeout=2'),
