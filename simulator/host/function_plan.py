@@ -357,8 +357,8 @@ def connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> set[str]:
 
 
 def missing_connections(plans: Iterable[Plan], settings: Mapping[str, str]) -> list[str]:
-    """Return notes on guards and queue outputs whose connection is not set."""
-    named = {f"@singleton on {guard.function!r}": guard.connection for guard in declared_guards()}
+    """Return notes on queue outputs whose connection is not set."""
+    named = {}
     for plan in plans:
         for output in (*plan.function.outputs.values(), plan.function.returns):
             if plan.idle is None and output is not None and output.binding.lower() == "queue":

@@ -16,12 +16,24 @@ Every error has attributes for lock, owner and reason, and survives pickling.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+import re
+from typing import TYPE_CHECKING, Final, Self
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.holder_record import Holder
+
+_TAKEN_FOR_SECRETS: Final = re.compile(r"(?i)((?:key|token|sig|pwd|password|secret|code|data source|server)\s*)=(?!=)")
+
+
+def _shown(text: str) -> str:
+    r"""Return a text in which the Functions host hides nothing: it hides what follows ``key=``, also of a user's value.
+
+    >>> print(_shown("scope_id 'key={Id'"))
+    scope_id 'key\x3d{Id'
+    """
+    return _TAKEN_FOR_SECRETS.sub(r"\1\\x3d", text)
 
 
 class SingletonError(Exception):
@@ -40,6 +52,9 @@ class SingletonError(Exception):
         self.lock = lock
         self.owner = owner
         self.reason = reason
+
+    def __str__(self) -> str:
+        return _shown(super().__str__())
 
     def another(self, owner: str | None = None) -> Self:
         """Return a copy: waiters which fail for the same cause raise separate errors."""
@@ -98,7 +113,7 @@ class LockNotAcquired(SingletonError, TimeoutError):
         self.holder = holder
 
     def __str__(self) -> str:
-        return f"{self.message}{self.whose}"
+        return _shown(f"{self.message}{self.whose}")
 
     @property
     def message(self) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from singleton.functions.triggers import Trigger
 
-    Rules = Callable[[Trigger], Iterator[Callable[[], None]]]
+    TriggerRules = Callable[[Trigger], Iterator[Callable[[], None]]]
     _Find = Callable[[], Trigger | None]
 
 
@@ -73,7 +73,7 @@ def declare(target: Any, guarded: Callable[[Callable[..., Any], _Find, Trigger |
     return target
 
 
-def add_rules(guarded: Callable[..., Any], target: object, rules: Rules) -> None:
+def add_rules(guarded: Callable[..., Any], target: object, rules: TriggerRules) -> None:
     """Have a guarded function judged by these rules, too; ``target`` is the function that was declared."""
     vars(guarded)[_RULES_MARK] = (*getattr(target, _RULES_MARK, ()), rules)
 

@@ -7,6 +7,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
+from singleton import ConfigurationError, Holder, LockNotAcquired, singleton
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -51,6 +55,19 @@ def test_no_message_has_a_form_that_the_host_hides() -> None:
     }
     assert {text: where for text, where in found.items() if text not in NO_MESSAGES} == {}
     assert found.keys() == NO_MESSAGES.keys(), "an exception that nothing needs any more"
+
+
+def print_nothing() -> None: ...
+
+
+def test_a_users_own_value_is_quoted_in_a_form_that_the_host_shows() -> None:
+    with pytest.raises(ConfigurationError, match=r"key\\x3d") as caught:
+        singleton(scope_id="key={Id")(print_nothing)
+    assert HIDDEN.search(str(caught.value)) is None
+    holder = Holder(lock="a", owner="pwd=1", host="vm-1", pid=7)
+    refused = str(LockNotAcquired("the lock is held", holder=holder))
+    assert r"pwd\x3d1" in refused
+    assert HIDDEN.search(refused) is None
 
 
 def test_the_search_sees_what_is_said_and_not_what_is_explained() -> None:

@@ -133,7 +133,7 @@ PLANTED: Final = (
         name="a scope that is no argument of a tool, by its path",
         finds=("scope-not-an-argument",),
         code="@app.mcp_tool()\n@once(key='arguments:nam')\nasync def greet(name: str) -> str: return name\n",
-        says="key='arguments:nam': the tool greet has no argument nam; it has name",
+        says="the key 'arguments:nam': the tool greet has no argument nam; it has name",
         line="@once",
     ),
     Planted(
@@ -374,7 +374,7 @@ PLANTED: Final = (
         name="once on a timer",
         finds=("scope-on-timer",),
         code='@timer(schedule="0 0 3 * * *")\n@once(key="Id")\ndef tidy(clock: func.TimerRequest) -> None: ...\n',
-        says="key='Id'",
+        says="the key 'Id'",
     ),
     Planted(
         name="a batch of events",

@@ -62,7 +62,7 @@ def charge(msg: func.QueueMessage) -> None:
     audit("charged")
 
 
-@app.queue_trigger(arg_name="message", queue_name="inbox", connection="AzureWebJobsStorage")
+@app.queue_trigger(arg_name="message", queue_name="orders", connection="AzureWebJobsStorage")
 @ordered(inbox)
 def handle(message: InboxMessage) -> None:
     return None
@@ -246,7 +246,7 @@ def test_the_queue_of_an_inbox_gets_no_made_up_messages_and_the_host_says_that(t
         "handle": True,
     }
     (note,) = (note for note in ready.notes if "inbox" in note)
-    assert note.startswith("no messages were made up for 'inbox', the queue of the inbox of 'handle'")
+    assert note.startswith("no messages were made up for 'orders', the queue of the inbox of 'handle'")
 
 
 def test_a_function_that_is_not_run_for_want_of_a_connection_tells_its_queue(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-import os
 import pickle
 import sys
 from pathlib import Path
@@ -20,6 +19,7 @@ import simulator
 from simulator.host.app.app_model import AppError, HostConfig, HostError
 from simulator.host.app.function_index import check_names, index_function, refused
 from simulator.host.startup import describe, prepare_app
+from singleton import ConfigurationError
 from tests.support.app_shapes import HEAD, SHAPES, Shape, named, queue
 from tests.support.checked import BUNDLE
 
@@ -208,13 +208,22 @@ def test_functions_that_host_json_does_not_list_are_not_run(tmp_path: Path) -> N
     assert found["other"]["idle"] == "it is not in host.json's list of functions"
 
 
-def test_a_guard_whose_connection_is_not_set_is_told_and_left_alone(tmp_path: Path) -> None:
-    code = queue().replace("def ", '@singleton(scope="Id", connection="Locks")\ndef ')
+@pytest.mark.parametrize(
+    ("guard", "said"),
+    [('scope="Id", connection="Locks"', "app setting AzureWebJobsLocks"), ('scope="{Id}"', "template")],
+)
+def test_an_app_that_a_worker_does_not_load_is_refused_and_with_fail_fast_off_its_function_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guard: str, said: str
+) -> None:
+    code = queue().replace("def ", f"@singleton({guard})\ndef ")
     (tmp_path / "function_app.py").write_text(HEAD + code)
-    prepared = prepare_app(config(tmp_path))
-    (note,) = prepared.notes
-    assert note.startswith("@singleton on 'other': there is no setting for its connection 'Locks'")
-    assert "Locks" not in os.environ
+    with pytest.raises(AppError, match=said):
+        prepare_app(config(tmp_path))
+    monkeypatch.setenv("AzureFunctionsJobHost__singleton__failFast", "false")
+    call = next(plan.function.call for plan in prepare_app(config(tmp_path)).plans if plan.function.name == "other")
+    with pytest.raises(ConfigurationError, match=said):
+        call(msg=None)
+    assert "azure_functions_worker" not in sys.modules
 
 
 def test_a_name_of_the_script_in_local_settings_is_followed(tmp_path: Path) -> None:
