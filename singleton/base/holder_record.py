@@ -16,8 +16,8 @@ class Holder:
     A process writes the record when it creates the blob or gets the lock after another process, and again at the first
     renewal of a lease, half a lease period after the hold began at the latest. Before that renewal ``renewed`` is
     False: ``host`` and ``pid`` are right, but ``owner``, ``function``, ``scope`` and ``token`` may belong to an earlier
-    hold of the same process. With ``fencing_tokens`` off nothing is recorded, and the record of an earlier holder may
-    be left on the blob.
+    hold of the same process. With ``fencing_tokens`` off, or by another library, nothing is recorded, and the record of
+    an earlier holder may be left on the blob.
 
     Attributes:
         lock: name of the lock's blob.
