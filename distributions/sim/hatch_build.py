@@ -1,11 +1,13 @@
-"""Add the files that lie elsewhere in the repository: the package, and the sample app at the root."""
+"""Add what lies elsewhere in the repository: the package, the sample app and the version, which are at the root."""
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 SAMPLE = ("function_app.py", "host.json", "local.settings.example.json")
 
@@ -23,3 +25,13 @@ class RepositoryHook(BuildHookInterface):  # type: ignore[type-arg]  # of a conf
             str(repository / "simulator"): "simulator",
             **{str(repository / name): f"simulator/sample/{name}" for name in SAMPLE},
         }
+
+
+class VersionHook(MetadataHookInterface):
+    """Gives this distribution the version of the lock, and requires the lock at this version. An sdist has both."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Read the version at the root of the repository."""
+        lock = tomllib.loads((Path(self.root).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+        metadata["version"] = lock["version"]
+        metadata["dependencies"] = [f"{lock['name']}=={lock['version']}", *self.config["dependencies"]]

