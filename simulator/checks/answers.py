@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _WRONG: Final = {
     "argument": "called its body with another {!r} than @singleton was called with",
     "early": "ended while its body still ran",
+    "owned": "ended, and its hold says that it is owned still",
+    "ended": "ended, and its hold tells who waits for a loss that it is lost",
     "result": "returned something else than its body",
     "output": "handed on another value of its output {!r} than its body had set",
     "answer": "returned a value though no body of it had run",
@@ -57,6 +59,7 @@ def judge_answers(history: History) -> Iterator[Finding]:
         in_time = kind == "uncancelled" and history.worked(record.host, worker, since, record.t) <= LATE
         skipped = in_time or (kind in _BESIDE and not function.decorated)
         skipped |= kind == "refusal" and whose not in busy
+        skipped |= kind == "owned" and function.mode == "listener"  # its process goes on with it
         if not skipped and not (kind == "swallowed" and whose in history.struck):
             found[name, kind, record.text("what")].append(record)
     for (name, kind, what), records in sorted(found.items()):

@@ -189,7 +189,9 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         since = refusal.asked - function.poll_in(refusal.mode) - SLACK
         since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
         struck = disturbed(history, refusal.host, since, refusal.t)
-        since = -math.inf if struck else since
+        line = [each for each in asking.waits[where] if (each.owner, each.start) != (refusal.owner, refusal.asked)]
+        line = [each for each in line if struck and each.start <= refusal.t and each.end >= since]
+        since = -math.inf if line else since  # whoever is first in line may have had no answer for long
         seated = refusal.reason == "timeout" and function.on_contention == LEFT
         requests = asking.with_seat(where) if seated or struck else asking.requests[where]
         asked = [each for each in requests if each.action == "acquire" and since <= each.t <= refusal.t + SLACK]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.deadlines import slack
 from simulator.faults.effects import effects_of
 from simulator.history.deeds import outside, patience_told, semaphore_of
 from simulator.history.facts import Acquisition, Section, Wait
@@ -163,12 +164,12 @@ def is_long(history: History, body: Section | Acquisition, until: float, *, slow
     ]
     idle += [(pause.start, pause.end) for pause in history.pauses if pause.host == body.host]
     late = history.slowness.late(body.host, STORAGE, start=since, end=over) if slow else 0.0
-    return covered(idle, since, over) + late >= min(_costs(lease), over - since - SPARE)
+    return covered(idle, since, over) + late >= min(_costs(history, lease), over - since - SPARE)
 
 
-def _costs(lease: float) -> float:
+def _costs(history: History, lease: float) -> float:
     """Return for how many seconds an outage lasts that may cost a lease of so many."""
-    return max(lease * OUTAGE - SPARE, lease * OUTAGE / 2)
+    return max(lease * OUTAGE - min(SPARE, slack(history)), lease * OUTAGE / 2)
 
 
 def is_slowed(history: History, call: Invocation) -> bool:
@@ -195,7 +196,7 @@ def failing(history: History, call: Invocation) -> tuple[float, float]:
         return troubled_since(history, call) - CALL, min(CALL, max(timeout - SPARE, timeout / 2))
     if call.blames == "LockLost":
         lease = function.silence_in(function.mode)
-        return call.end - lease, _costs(lease)
+        return call.end - lease, _costs(history, lease)
     return call.end, math.inf
 
 

@@ -27,7 +27,7 @@ from simulator.history.slowness import STORAGE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import Acquisition, History, Sight, Wait
+    from simulator.history.facts import Acquisition, History, Section, Sight, Wait
     from simulator.history.journal import Record
 
 
@@ -81,6 +81,7 @@ def judge_losses(history: History) -> Iterator[Finding]:
             deaf[function.name].append(went_on)
         else:
             unasked[function.name] += 1
+    blind += _blind_inside(history)
     yield from _uncaused(history)
     yield from _unwoken(history)
     yield from _under_a_lost_lock(history)
@@ -94,6 +95,25 @@ def judge_losses(history: History) -> Iterator[Finding]:
             f"{name!r} swallows its cancellation: {count(len(times), 'body', 'bodies')} went on for up to "
             f"{max(times):.1f} s after the lock was lost"
         )
+
+
+def _blind_inside(history: History) -> Counter[str]:
+    """Count bodies of helpers that could not see the loss of a lock around them: their hold answers for it, too."""
+    lost: dict[tuple[str, str], list[Section]] = defaultdict(list)
+    for section in history.sections:
+        if section.mode == "function" and section.told is not None and section.owner:
+            lost[section.host, section.owner].append(section)
+    return Counter(
+        sight.function
+        for sight in history.sights
+        if sight.inner and sight.saw_loss is False
+        if any(
+            each.start <= sight.start < (told := each.told or 0.0)
+            and history.worked(sight.host, sight.worker, told, min(sight.end, each.end, history.end)) > _SOON
+            for owner in (sight.invocation, outside(sight.invocation))
+            for each in lost[sight.host, owner]
+        )
+    )
 
 
 def _uncaused(history: History) -> Iterator[Finding]:

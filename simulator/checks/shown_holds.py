@@ -61,6 +61,8 @@ def _to_bodies(history: History) -> Iterator[tuple[str, str, str]]:
         told_lost = whose in lost or any(each.ending != "ok" for each in mine[whose])
         if sight.shown["lost"] and not told_lost and whose not in further:
             yield name, "said that they were lost, and were not", where
+        if not sight.shown.get("listed", True) and not sight.shown["lost"]:
+            yield name, "were missing in holds() as their bodies ended", where
         reason = sight.shown["reason"]
         if got.why and reason not in {None, "expired", got.why} and got.ending == "lost" and whose not in further:
             yield (

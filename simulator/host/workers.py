@@ -51,6 +51,7 @@ from simulator.witness.tap import tap_leases, tap_user_code
 from simulator.witness.witness import Witness, invoked
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import current_hold
+from singleton.base.holds import holds
 from singleton.stores.http.connections import Connections
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _serve(config: HostConfig, number: int, connection: Connection, write: Write
         write(event, worker=number, **fields)
 
     tap_leases(seen, Connections)
-    witness = Witness(seen, current_hold)
+    witness = Witness(seen, current_hold, lambda hold: any(each.lock == hold.lock for each in holds().held))
     tap_patterns(seen, witness)
     tap_clients(seen, config.lock_host_id)
     tell_process_standstills(seen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -71,6 +72,7 @@ class _GuardRun:
     result: _Given | None = None
     error: BaseException | None = None  # of the function below
     ran: bool = False
+    hold: Any = None  # that the function below saw as it ended
     began: float = field(default_factory=time.monotonic)
     running: int = 0  # how often the function below runs now
     over: bool = False
@@ -97,11 +99,13 @@ class GuardWatcher:
         invocation: Callable[[], str],
         trigger: Callable[[str], object],
         left_running: Callable[[], bool],
+        hold: Callable[[], Any] | None,
     ) -> None:
         self._write = write
         self._invocation = invocation
         self._trigger = trigger
         self._left_running = left_running
+        self._hold = hold
         self._guards: dict[int, tuple[GuardedFunction, CodeType]] = {}  # by the id of its code; with the code below
         self._guard_runs: dict[object, _GuardRun] = {}
         self._below_runs: dict[object, _GuardRun] = {}
@@ -158,11 +162,14 @@ class GuardWatcher:
             self._end(ended, value, error)
             self._tell_kept(ended, "once_answered", value, error)
             self._tell_unrun(ended, error)
+            self._tell_kept_on(ended)
             self._turn += 1
         if (around := self._below_runs.pop(run, None)) is not None:
             _around.set(around)
             around.running -= 1
             around.result, around.error = self._seen(value), error
+            with suppress(RuntimeError):  # there is none
+                around.hold = self._hold() if self._hold else None
             around.outputs |= self._outputs(around.got)
             if error is None and not around.guarded.keeps:
                 around.outputs |= self._iterated(around.got)
@@ -256,6 +263,14 @@ class GuardWatcher:
         own = type(error).__module__.partition(".")[0] == "singleton"
         about = {"invocation": run.invocation, "function": run.guarded.name, "own": own, "delivered": run.delivered}
         self._write("guard_ended", **about, error="" if error is None else type(error).__name__)
+
+    def _tell_kept_on(self, run: _GuardRun) -> None:
+        """Tell of a hold that has not ended with its guard, or that tells of a loss as it ends."""
+        if run.hold is not None and not run.guarded.keeps:
+            if run.hold.owned:
+                self._tell(run, "owned")
+            elif bool(run.hold.lost.wait(0)) != run.hold.lost.is_set():
+                self._tell(run, "ended")
 
     def _tell_kept(self, run: _GuardRun, event: str, value: object, error: BaseException | None) -> None:
         """Tell what a guard is given to keep, and what it answers: a result, and the outputs that are set meanwhile."""

@@ -251,11 +251,14 @@ class Witness:
     ``hold`` returns the hold that a body can see, or raises RuntimeError.
     """
 
-    def __init__(self, write: Write, hold: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, write: Write, hold: Callable[[], Any] | None = None, listed: Callable[[Any], bool] | None = None
+    ) -> None:
         self.leftovers = Leftovers(self._asked, lambda: write("note", message=UNSEEN))
-        self.guards = GuardWatcher(write, invoked.get, self._trigger, self.leftovers.remain)
+        self.guards = GuardWatcher(write, invoked.get, self._trigger, self.leftovers.remain, hold)
         self._write = write
         self._hold = hold
+        self._listed = listed
         self._watched: dict[FunctionType, CodeType] = {}
         self._names: dict[int, list[str]] = {}  # by the id of the code: code of another function may be equal
         self._called: dict[str, _Called] = {}
@@ -370,6 +373,7 @@ class Witness:
             ways.append(True)
         shown = {"owner": hold.owner, "lease": f"{crc32((hold.lease_id or '').encode()):08x}", "waited": hold.waited}
         shown |= {"lost": any(ways), "reason": hold.lost.reason}
+        shown |= {} if self._listed is None else {"listed": self._listed(hold)}
         return {"token": hold.token, "hold": hold.lock, "lost": all(ways), "shown": shown}
 
     def _asked(self, invocation: str, asker: str) -> None:

@@ -9,8 +9,11 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
+from singleton.base import holds
 from singleton.base.errors import LockLost
-from singleton.base.hold import LossSignal
+from singleton.base.hold import Hold, LossSignal
+from singleton.base.holds import HeldLock
+from singleton.base.joint_signal import JointSignal
 from singleton.functions.guard import Guard
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.lease import Lease
@@ -25,6 +28,26 @@ if TYPE_CHECKING:
     from tests.broken.breaking import Patch
 
 _UNCAUSED: Final = "which nothing in this run caused"
+
+
+@broken("of 'write_report' could not see that the lock was lost", app="blocks_lost", options="--duration 10")
+def a_helpers_hold_hides_the_loss_around_it(patch: Patch) -> None:
+    around(patch, JointSignal, "__init__", lambda real: lambda self, first, *_: real(self, first))
+
+
+@broken("and its hold says that it is owned still", app="nested", options="--duration 8")
+def a_hold_that_was_given_back_says_that_it_is_owned(patch: Patch) -> None:
+    patch.setattr(Hold, "owned", property(lambda self: not self.lost.is_set()))
+
+
+@broken("and its hold tells who waits for a loss that it is lost", app="nested", options="--duration 8")
+def who_waits_for_a_loss_hears_of_each_end(patch: Patch) -> None:
+    around(patch, LossSignal, "wait", lambda real: lambda self, timeout=None: real(self, timeout) or self.ended)
+
+
+@broken("were missing in holds() as their bodies ended", app="nested", options="--duration 8")
+def holds_lists_no_held_lock(patch: Patch) -> None:
+    patch.setattr(holds, "HeldLock", lambda **about: HeldLock(**{**about, "lock": "another"}))
 
 
 @broken(f"lost (stolen), {_UNCAUSED}", app="listeners")

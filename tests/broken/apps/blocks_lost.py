@@ -48,6 +48,17 @@ async def audit(timer: func.TimerRequest) -> None:
             await note_down("audited")
 
 
+@singleton
+def write_report() -> None:
+    time.sleep(4)
+
+
+@app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *")
+@singleton(max_hold=2, on_contention="skip")
+def report(timer: func.TimerRequest) -> None:
+    write_report()
+
+
 @locks.lock("bill")
 def send_bill() -> None:
     time.sleep(0.5)

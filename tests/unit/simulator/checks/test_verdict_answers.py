@@ -38,6 +38,19 @@ def test_what_a_guard_changed_is_told_with_both_forms(kind: str, what: str, word
     assert told(kind=kind, what=what, **fields).violations == (text,)
 
 
+@pytest.mark.parametrize(
+    ("kind", "mode", "words"),
+    [
+        ("owned", "function", "ended, and its hold says that it is owned still"),
+        ("owned", "listener", ""),
+        ("ended", "function", "ended, and its hold tells who waits for a loss that it is lost"),
+    ],
+)
+def test_a_hold_ends_with_its_guard_and_is_not_lost_by_that(kind: str, mode: str, words: str) -> None:
+    found = [text for text in told(kind=kind, known={"mode": mode}).violations if "and its hold" in text]
+    assert [words in text for text in found] == [True] * bool(words)
+
+
 @pytest.mark.parametrize("reason", ["conflict", "raise", ""])
 def test_who_meets_a_conflict_is_answered_with_409_and_when_to_come_back(reason: str) -> None:
     story = Story(policy="conflict")

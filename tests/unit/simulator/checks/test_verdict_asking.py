@@ -164,6 +164,21 @@ def test_beside_a_fault_only_the_answer_that_somebody_has_the_lock_accounts_for_
     assert refused(story, 9) == found
 
 
+@pytest.mark.parametrize(("line", "found"), [(True, []), (False, [TROUBLED])])
+def test_beside_a_fault_an_old_answer_accounts_for_a_refusal_behind_others_only(
+    *, line: bool, found: list[str]
+) -> None:
+    story = Story(policy="skip")
+    story.fault(3, 20, "error", "host-2")
+    ask(story, 0.5, "host-2", status=409)
+    if line:
+        story.add(1, "host-2", "invocation_started", function="ship", invocation="first")
+        keys, blobs = {"function": "key of a"}, {"function": PLACE}
+        story.add(1, "host-2", "expected", invocation="first", keys=keys, blobs=blobs)
+        story.lock(1, "host-2", "waiting", A, "first")
+    assert [text for text in refused(story, 19) if text == TROUBLED] == found
+
+
 def test_a_slow_machine_polls_later() -> None:
     story = Story(policy="skip")
     ask(story, 0.5, "host-2", status=409)

@@ -249,6 +249,15 @@ def test_after_the_loss_of_the_lock_around_it_no_body_begins_and_no_wait_goes_on
     assert any(f"{what} inside 'ship' on host-1" in text for text in found(nested(asked, got)))
 
 
+@pytest.mark.parametrize(("saw", "entered", "found"), [(False, 15, 1), (True, 15, 0), (False, 21, 0)])
+def test_the_hold_of_a_helper_tells_of_the_loss_of_the_lock_around_it(entered: float, found: int, *, saw: bool) -> None:
+    made = nested(14, 14.5)
+    made.add(0.2, "host-1", "guard", name="book", guarded=True)
+    made.sight("host-1", entered, 29, invocation="i", function="book", sees={"token": 2}, token=2, lost=saw)
+    said = "1 body of 'book' could not see that the lock was lost"
+    assert sum(text == said for text in judge(made.end(60)).violations) == found
+
+
 def test_a_guard_without_a_context_belongs_to_the_invocation_in_which_its_host_saw_it() -> None:
     made = nested(15, None)
     for record in made.records:

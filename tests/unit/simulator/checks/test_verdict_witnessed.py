@@ -200,6 +200,7 @@ def test_a_body_that_can_not_see_its_hold_is_found(decorated: bool, direct: bool
         ({}, ""),
         ({"lost": True}, "holds of 'ship' said that they were lost, and were not, 1 time"),
         ({"owner": "you"}, "holds of 'ship' had another owner than their invocations, 1 time: the first 'you'"),
+        ({"listed": False}, "holds of 'ship' were missing in holds() as their bodies ended, 1 time"),
         ({"waited": 9.0}, "holds of 'ship' told another time in waited, 1 time: the first 9.0 s in place of 0.0 s"),
     ],
 )

@@ -89,6 +89,31 @@ def changing(msg: Any, **more: Any) -> Any:
     return msg.get_body()
 
 
+class Held:
+    """A hold that its guard ends, or not, and whose ``lost`` tells of that as of a loss, or not."""
+
+    def __init__(self, how: str) -> None:
+        self.lost, self.owned, self.lock, self.owner, self.lease_id = self, how == "owned", "a", "me", ""
+        self.reason, self.waited, self.token = None, 0.0, 1
+        self._how = how
+
+    def is_set(self) -> bool:
+        return False
+
+    def wait(self, _: float) -> bool:
+        return self._how == "ended"
+
+    def raise_if_lost(self) -> None: ...
+
+
+@pytest.mark.parametrize("how", ["right", "owned", "ended"])
+def test_a_hold_that_does_not_end_with_its_guard_or_that_tells_of_a_loss_then_is_told(how: str) -> None:
+    guards = Guards()
+    guards.witness = Witness(guards._write, lambda: Held(how))
+    guards.call(guards.around(body, passing), message())
+    assert guards.altered == [(how, "")] * (how != "right")
+
+
 # --- what a body is called with ---------------------------------------------------------------------------------------
 
 
