@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _EARLY: Final = 0.1
 """Seconds by which a timer may be early."""
+_SECOND: Final = 1.0
 _LONGEST: Final = 60.0
 """Seconds of the longest lease."""
 _SLOW: Final = 0.5
@@ -79,6 +80,8 @@ def _answers(history: History) -> Iterator[Finding]:
         holders = [got for got in history.acquisitions if _has_all_the_time(history, got, lock, begun, look.t)]
         if holders and not look.get("held"):
             wrong[how, lock].append(f"free {where}, though {holders[0].host} had it")
+        elif holders and "ago" in look.fields and not _began_then(history, lock, look.t - look.get("ago")):
+            wrong[how, lock].append(f"held for {look.get('ago'):.0f} s {where}, and it was not")
         elif look.get("held") and _is_free(history, spans.get(lock, []), lock, begun, look.t):
             wrong[how, lock].append(f"held {where}, though nobody had it")
     for (how, lock), (first, *more) in sorted(wrong.items()):
@@ -161,6 +164,15 @@ def _has_all_the_time(history: History, got: Acquisition, lock: str, start: floa
     granted = max((t for t in got.granted if t <= start), default=None)
     ended = is_broken(history, got, end) or any(of == got.lock and t <= end for t, of in history.operated)
     return granted is not None and granted + history.lease_of(got) >= end and not ended
+
+
+def _began_then(history: History, lock: str, t: float) -> bool:
+    """Tell whether a hold of a lock began at this time, as told in whole seconds of another clock."""
+    holds = (got for got in history.acquisitions if (got.blob or got.lock) == lock)
+    return any(
+        abs(got.t - t) <= ASKED + _SECOND + history.slowness.late(got.host, start=got.t - ASKED, end=got.t)
+        for got in holds
+    )
 
 
 def _is_free(history: History, spans: list[TakenSpan], lock: str, start: float, end: float) -> bool:

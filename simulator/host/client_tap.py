@@ -14,6 +14,7 @@ import inspect
 import itertools
 import json
 import os
+import time
 import weakref
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -323,7 +324,9 @@ class _ClientTap:
         began, answer = clock(), list[Any]()
         yield answer
         held = bool(answer[0]) if how == "locked" else answer[0] is not None
-        about = {"how": how, "name": name, "where": _container(client), "held": held}
+        about: dict[str, Any] = {"how": how, "name": name, "where": _container(client), "held": held}
+        if getattr(answer[0], "renewed", None) and answer[0].since is not None:
+            about["ago"] = round(time.time() - answer[0].since.timestamp(), 1)
         self._write("looked_up", took=round(clock() - began, 4), **about)
         self._write("client_lock", kind="looked", number="", **_Request(client, "look", {}).facts(name))
 

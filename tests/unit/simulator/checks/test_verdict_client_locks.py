@@ -457,6 +457,16 @@ def test_a_tick_that_falls_into_running_work_is_left_out(works: list[tuple[float
     assert any("made up for ticks" in text for text in judge(run.end(40)).violations) == made_up
 
 
+@pytest.mark.parametrize(("ago", "wrong"), [(2.0, ""), (4.9, ""), (2000.0, "held for 2000 s on host-2 at 3.0 s, and")])
+def test_a_client_tells_since_when_a_lock_is_held(ago: float, wrong: str) -> None:
+    run = Sections()
+    run.stay("host-1", 1, 4)
+    where = {"name": "stock", "where": "account/locks"}
+    run.add(3, "host-2", "looked_up", how="holder", held=True, took=0.1, ago=ago, **where)
+    found = [text for text in judge(run.end(20)).violations if "of a lock client told" in text]
+    assert [wrong in text for text in found] == [True] * bool(wrong)
+
+
 @pytest.mark.parametrize(
     ("t", "held", "wrong"),
     [

@@ -43,6 +43,13 @@ def test_a_process_that_ends_or_stands_still_keeps_no_lock(event: str) -> None:
         assert said(kept(None, **{event: t})) == []
 
 
+@pytest.mark.parametrize(("got", "found"), [(23.5, 0), (31.0, 1)])
+def test_a_lock_that_a_process_keeps_as_it_is_told_to_end_is_leased_a_lease_longer(got: float, found: int) -> None:
+    story = kept(None, host_stopping=8)
+    story.body("host-2", got, got + 1, A, token=2, asked=3.0)
+    assert sum("was free for" in text for text in said(story)) == found
+
+
 def test_a_lock_that_is_handed_on_in_its_process_is_not_given_back() -> None:
     story = Story().know(at_least=10)
     story.lease(0.9, "host-1", "acquire", A, status=201, lease="one", took=0.0)

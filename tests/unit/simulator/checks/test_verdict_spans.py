@@ -96,6 +96,17 @@ def test_a_lock_that_is_got_when_its_time_has_come_was_kept_and_nobody_is_blamed
     assert has(verdict_of(story), "was free for 18.5 s while host-2 waited for it")
 
 
+@pytest.mark.parametrize("broken", [True, False])
+def test_who_is_handed_a_lease_that_was_broken_unknown_to_its_process_keeps_nothing(*, broken: bool) -> None:
+    story = a_story(at_least=5)
+    story.body("host-1", 5, 6, LOCK)
+    if broken:
+        story.fleet(6.5, "fault", id=1, kind="break", lock=LOCK)
+    story.body("host-1", 10, 11, LOCK)
+    story.body("host-2", 11.2, 12, LOCK)
+    assert has(verdict_of(story), "was got again after 1.2 s, though at_least is 5 s") is not broken
+
+
 def test_of_a_semaphore_each_slot_is_kept() -> None:
     story = a_story(at_least=20, at_once=2)
     for start in (5, 6):
