@@ -345,10 +345,11 @@ def ended_at(history: History, holder: Acquisition) -> float:
 
 
 def gone_at(history: History, host: str, worker: int, since: float) -> float:
-    """Return when a process ended after this time, or was told to end; infinity: it was not."""
+    """Return when a process ended after this time, or was told to end, perhaps before; infinity: it was not."""
     gone = [each.t for each in history.worker_ends if (each.host, each.worker) == (host, worker or 1)]
+    gone = [t for t in gone if t >= since]
     gone += [ends[host] for ends in (history.stopping, history.deaths, history.exits) if host in ends]
-    return min((t for t in gone if t >= since), default=math.inf)
+    return min(gone, default=math.inf)
 
 
 TRY_ONCE: Final = 10.0
