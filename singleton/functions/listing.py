@@ -1,8 +1,8 @@
-"""How a function is declared, and judged when its app lists its functions: each has its trigger and all outputs then.
+"""How a function is declared, and judged against its trigger and outputs when the app lists its functions.
 
-The worker imports the app's script, and then calls ``get_functions`` of the ``FunctionApp``. A trigger's decorator
-above ``@singleton`` leaves no trace on the function before, so the declarations are judged against their triggers
-there. An error keeps the worker from loading the app.
+The worker imports the app's script, and then calls ``get_functions`` of the ``FunctionApp``. Before that call the
+decorator of a trigger above ``@singleton`` has left no trace on the function. An error in the call keeps the worker
+from loading the app.
 """
 
 from __future__ import annotations
