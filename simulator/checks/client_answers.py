@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.accounts import TakenSpan, taken
-from simulator.checks.excuses import ASKED, disturbed, is_broken, span
+from simulator.checks.excuses import ASKED, CALL, disturbed, is_broken, span
 from simulator.checks.findings import Finding, by_function, count, violation
 from simulator.checks.losses import ASKS
 from simulator.history.deeds import may_be_repeated
@@ -24,7 +24,7 @@ _SECOND: Final = 1.0
 _LONGEST: Final = 60.0
 """Seconds of the longest lease."""
 _SLOW: Final = 0.5
-"""Seconds for which a request may be under way without trouble."""
+"""Seconds for which a process may do nothing without trouble."""
 
 
 def judge_clients(history: History) -> Iterator[Finding]:
@@ -117,9 +117,7 @@ def _waiting_for_each_other(history: History) -> Iterator[Finding]:
             whole = each.t - float(each.get("took")), each.t
             free = max(_gaps(had, *whole), key=lambda gap: gap[1] - gap[0], default=(0.0, 0.0))
             took = free[1] - free[0] - history.slowness.late(each.host, STORAGE, start=free[0], end=free[1])
-            turns = (
-                0.0 if free == whole else (len(group) + 1) * float(each.get("poll"))
-            )  # each lock may come a poll late
+            turns = 0.0 if free == whole else (len(group) + 1) * float(each.get("poll"))  # each a poll late
             if took > turns + ASKS:
                 vain.append((took, each))
         if vain:
@@ -189,8 +187,9 @@ def _is_unprovoked(history: History, wait: Wait) -> bool:
         return False
     requests = [each for each in history.requests if (each.host, each.worker) == (wait.host, wait.worker)]
     trouble = any(since <= each.t and each.sent <= end and may_be_repeated(each) for each in requests)
-    trouble |= any(each.sent + _SLOW <= end <= each.t for each in requests)
-    slow = history.slowness.late(wait.host, STORAGE, start=wait.start, end=end) >= min(_SLOW, (end - wait.start) / 2)
+    trouble |= any(each.sent <= end <= each.t for each in requests)
+    idle = history.slowness.late(wait.host, STORAGE, start=wait.start - CALL, end=end)
+    slow = idle >= min(_SLOW, (end - wait.start) / 2)  # of a request that began before, perhaps
     stood = history.stood(wait.host, wait.worker or 1, since, end) >= _SLOW
     lost = any(
         got.host == wait.host and got.ending == "lost" and since <= got.until <= end for got in history.acquisitions

@@ -496,7 +496,7 @@ def test_a_task_that_goes_on_after_its_invocation_waits_as_long_as_it_says() -> 
     assert not any("gave up" in text for text in judge(run.end(40)).violations)
 
 
-@pytest.mark.parametrize("trouble", ["", "answer", "fault", "pause"])
+@pytest.mark.parametrize("trouble", ["", "answer", "fault", "pause", "under way", "slow"])
 def test_a_wait_that_ends_by_trouble_with_the_storage_needs_trouble(trouble: str) -> None:
     run = Sections()
     run.stay("host-2", 1, 20)
@@ -508,6 +508,11 @@ def test_a_wait_that_ends_by_trouble_with_the_storage_needs_trouble(trouble: str
     elif trouble == "pause":
         run.add(2, "host-1", "pause")
         run.add(2.5, "host-1", "resume")
+    elif trouble == "under way":
+        asked = {"status": 409, "blob": "/account/locks/stock", "lease": "x", "took": 0.4, "worker": 1}
+        run.add(4.2, "host-1", "lease_request", action="acquire", **asked)
+    elif trouble == "slow":
+        run.add(2.5, "host-1", "machine_slow", measures=[[1.0, 0.6]])
     run.ask("host-1", 3, 4, "failed", timeout=1)
     run.records[-1].fields.update(reason="StorageUnavailable")  # type: ignore[attr-defined]
     accused = any("ended as StorageUnavailable" in text for text in judge(run.end(40)).violations)
