@@ -27,6 +27,8 @@ from singleton.runtime.holders import LongWait
 from singleton.stores.protocol import StoreFailure, within
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from singleton.layouts.layout import Attempts
     from singleton.runtime.address import Address
     from singleton.runtime.registry import Registry
@@ -56,6 +58,11 @@ async def acquire_by_attempts(
         return await repeated(attempt, attempts, registry.rng, timeout=timeout, within=within)
 
 
+def in_order(addresses: Iterable[Address]) -> list[Address]:
+    """Return the names of a lock in the order in which every process takes them."""
+    return sorted(addresses, key=lambda address: (address.place.container, address.name))
+
+
 async def acquire_both(
     registry: Registry,
     new: Address,
@@ -73,8 +80,7 @@ async def acquire_both(
     async def ask(address: Address, left: float | None) -> Hold:
         return await registry.acquire(address, timeout=left, owner=owner)
 
-    in_order = sorted((new, old), key=lambda address: (address.place.container, address.name))
-    async with all_or_none(in_order, ask, registry.release, timeout=timeout) as holds:
+    async with all_or_none(in_order((new, old)), ask, registry.release, timeout=timeout) as holds:
         async with none_lost([hold.own_lost for hold in holds.values()]):
             token = await _one_token(holds[new], holds[old])
         both = DoubleHold(holds[new], holds[old], token)

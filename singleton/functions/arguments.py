@@ -249,10 +249,6 @@ def _check_coalescing(given: Arguments, target: Any) -> None:
         "limit": (given.limit is not None, "an invocation with a free slot beside it would leave"),
         "max_waiting": (given.max_waiting is not None, "one invocation waits, and no more"),
         "layout": (given.layout != "default", "other libraries take the locks of that layout, and know no seat"),
-        "also": (
-            given.also is not None,
-            "the message of a dead waiter may come to the version with the other name, which takes another seat",
-        ),
         "level": (
             given.level == "host",
             "an invocation would leave while another function waits, which does other work",

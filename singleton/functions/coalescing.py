@@ -1,7 +1,8 @@
 """``on_contention="coalesce"``: one invocation runs, one waits, and the others end.
 
 ``locking/seat.py`` has the protocol and its proof. This module has the way of an invocation: ask for the lock once, ask
-for the seat once, then wait or leave.
+for its seat once, then wait or leave. With ``also=`` the lock has two names, and a seat under each. Seats are taken in
+the order of the locks, and before the locks. So no two invocations wait for each other.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.events import tell
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
+from singleton.functions.acquirers import in_order
 from singleton.functions.contention import Contention
 from singleton.functions.payload import has_tick
 from singleton.functions.triggers import MCP_TOOL, TIMER, is_http
@@ -97,32 +99,46 @@ async def acquire_or_leave(
 
 
 class Arrival:
-    """An invocation on its way to the lock, on the lock thread."""
+    """An invocation on its way to the lock, on the lock thread.
 
-    def __init__(self, address: Address, owner: str, acquire: Acquire[Hold], *, again: bool) -> None:
-        self._address = address
+    ``addresses``: the names of the lock, the invocation's own name first. Each name has a seat.
+    """
+
+    def __init__(self, addresses: tuple[Address, ...], owner: str, acquire: Acquire[Hold], *, again: bool) -> None:
+        self._address = addresses[0]
+        self._addresses = in_order(addresses)
         self._owner = owner
         self._acquire = acquire
         self._again = again
         self._refused: LockNotAcquired | None = None
+        self._taken: list[Seat] = []
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
-        """Return the hold; None: another waits. A repeated delivery takes the seat first, and does not leave.
+        """Return the hold; None: another waits. A repeated delivery takes the seats first, and does not leave.
 
-        Trouble is never a refusal: the arrival asks again, as a waiter does.
+        Trouble is never a refusal: the arrival asks again, as a waiter does. The seats are given back beside the body.
         """
-        loop, seat, timing = asyncio.get_running_loop(), registry.seat(self._address), self._address.timing
+        try:
+            return await self._arrive(registry, within)
+        finally:
+            for seat in self._taken:
+                registry.accompany(seat.leave())
+
+    async def _arrive(self, registry: Registry, within: float | None) -> Hold | None:
+        loop, timing = asyncio.get_running_loop(), self._address.timing
+        seats = [registry.seat(address) for address in self._addresses]
         came = answered = loop.time()
         ends = math.inf if within is None else came + within
         pause, slept, trouble = timing.poll_min, 0.0, None
         while True:
-            if not self._again and seat.lets_leave(came):
+            if not self._again and all(seat.lets_leave(came) for seat in seats):
                 return None
             answer: Hold | bool | None = None
-            if seat.asks[self._again].lets(0.9 * slept):
+            asked = next(seat for seat in seats if seat not in self._taken)
+            if asked.asks[self._again].lets(0.9 * slept):
                 try:
                     async with asyncio.timeout_at(None if ends == math.inf else ends):
-                        answer = await self._ask(registry, seat)
+                        answer = await self._ask(registry, seats)
                     answered, trouble = loop.time(), None
                 except TimeoutError:
                     raise trouble or self._refused or self._silence() from None
@@ -131,42 +147,53 @@ class Arrival:
                     if loop.time() - answered >= PATIENCE:
                         raise
             if answer is True:
-                return await self._seated(registry, seat, ends)
+                return await self._seated(registry, ends)
             if answer is not None:
                 return None if answer is False else answer
             if (now := loop.time()) >= ends:
-                raise trouble or self._refused or self._in_vain(seat)
+                raise trouble or self._refused or self._in_vain(asked)
             slept = min(ends - now, pause * registry.rng.uniform(0.5, 1.0))
             await asyncio.sleep(slept)
             pause = min(2 * pause, timing.poll_max)
 
-    async def _ask(self, registry: Registry, seat: Seat) -> Hold | bool | None:
-        """Ask for the lock, then for the seat. See ``Seat.take`` for the answers without a hold."""
+    async def _ask(self, registry: Registry, seats: list[Seat]) -> Hold | bool | None:
+        """Ask for the lock, then for the seats. See ``_take`` for the answers without a hold."""
         if not self._again:
             try:
                 return await self._acquire(registry, 0)
             except LockNotAcquired as error:
                 self._refused = error.with_traceback(None)
         try:
-            return await seat.take(self._owner, again=self._again)
+            return await self._take(seats)
         except StorageUnavailable:
             self._again = True  # the word of this invocation may stand on the seat, or come late
             raise
 
-    async def _seated(self, registry: Registry, seat: Seat, ends: float) -> Hold:
-        """Wait for the lock on the seat, and say that the body begins. The seat is given back beside the invocation."""
+    async def _take(self, seats: list[Seat]) -> bool | None:
+        """Ask for the seats in order, each once. The answers are those of ``Seat.take``, for all seats together.
+
+        One seat is enough for a first delivery. A repeated one needs all, and waits for each with those before it.
+        """
+        for seat in seats:
+            if seat in self._taken:
+                continue
+            if answer := await seat.take(self._owner, again=self._again):
+                self._taken.append(seat)
+            elif answer is None:
+                return None if self._again or not self._taken else True
+        return bool(self._taken)
+
+    async def _seated(self, registry: Registry, ends: float) -> Hold:
+        """Wait for the lock on the seats, and say on each that the body begins."""
         left = None if ends == math.inf else max(LAST_LOOK, ends - asyncio.get_running_loop().time())
-        try:
-            hold = await self._acquire(registry, left)
-            with seat.entering():
-                try:
-                    await seat.begin()
-                except BaseException:  # silence, a cancellation, the closing of the process
-                    await registry.drop(hold)
-                    raise
-            return hold
-        finally:
-            registry.accompany(seat.leave())
+        hold = await self._acquire(registry, left)
+        with self._taken[0].entering():
+            try:
+                await asyncio.gather(*(seat.begin() for seat in self._taken))
+            except BaseException:  # silence, a cancellation, the closing of the process
+                await registry.drop(hold)
+                raise
+        return hold
 
     def _silence(self) -> StorageUnavailable:
         name = self._address.name

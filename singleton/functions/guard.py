@@ -191,7 +191,7 @@ class Guard(Declaration):
             from singleton.functions.coalescing import Arrival, acquire_or_leave, may_be_repeated
 
             addresses, again = self._addresses(call), may_be_repeated(call, self.trigger)
-            arrival = Arrival(addresses[0], call.owner, self._acquiring(call, addresses, None), again=again)
+            arrival = Arrival(addresses, call.owner, self._acquiring(call, addresses, None), again=again)
             return await acquire_or_leave(call, locks, arrival, self._limit, self._patience, self._name_holder)
         # What is kept of an error has no traceback, whose frames would keep it until a collection.
         waited, others, late, trouble = self.wait, WaitReport(), 0.0, None

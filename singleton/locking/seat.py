@@ -32,9 +32,13 @@ has failed or died, and the body of its repeated delivery begins after the sendi
 
 Two writers may wait at a time, if the first has lost its lease: both begin, later.
 
-``also=`` would break step 2. The repeated delivery may come to a version that knows another name of the lock, and takes
-another seat. Its body begins, and the dead writer's word still lets invocations leave. With two seats an invocation
-could leave only while both have a waiter, and a holder of one seat would wait for the other.
+**Two names.** With ``also=`` a lock has a seat under each name. An invocation needs one seat to wait, and a repeated
+delivery all. A waiter says ``begun`` on each seat that it has. An arrival leaves only if it finds ``waiting`` on all.
+Step 2 fails for one seat alone: the repeated delivery may come to a version that does not know its name. Let each
+version that has run since the words were written share a name with the arrival's version. Then a body begins after the
+arrival. Suppose not: each seat has the word of a dead writer, whose repeated body began before, in a version without
+that seat. The repeated delivery stamped another seat of the arrival: after the dead writer's word, and before the word
+that the arrival finds there. So each word that it finds is older than another one, and there is no newest.
 """
 
 from __future__ import annotations

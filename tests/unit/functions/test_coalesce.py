@@ -244,6 +244,76 @@ async def test_the_log_tells_once_a_minute_for_all_locks_and_each_end_is_an_even
     assert sum("coalesced" in record.getMessage() and record.levelno == logging.INFO for record in caplog.records) == 1
 
 
+OLD, NEW = {"name": "old"}, {"name": "new"}
+BOTH, BACK = {**NEW, "also": OldLock(name="old")}, {**OLD, "also": OldLock(name="new")}
+SEATS = ("locks/app/new~next", "locks/app/old~next")
+
+
+@pytest.mark.parametrize("versions", [(BOTH, BOTH), (OLD, BOTH), (BOTH, OLD), (BOTH, NEW), (BACK, BOTH)])
+@virtual
+async def test_while_a_lock_is_renamed_a_body_begins_after_each_arrival_and_most_leave(versions: Any) -> None:
+    service, ran, begun = MemoryLeaseStore(), list[str](), 0
+    hosts = [(InlineHost(service, number), a_refresh(ran, **version)) for number, version in enumerate(versions)]
+    tasks = []
+    for number in range(20):
+        begun = len(ran)
+        tasks.append(await_on(*hosts[number % 2], str(number)))
+        await asyncio.sleep(0.4)
+    assert await asyncio.gather(*tasks) == [None] * 20
+    assert begun < len(ran) < 8
+    await asyncio.sleep(1.0)
+    assert service.leased() == {}
+
+
+@virtual
+async def test_with_two_names_five_requests_to_leave_and_begun_is_said_on_both_seats() -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    hosts = one, other = InlineHost(service), InlineHost(service, 2)
+    refresh = a_refresh(ran, 2.0, **BOTH)
+    for host in hosts:
+        await asyncio.gather(*(await_on(host, refresh, f"makes the blobs {number}") for number in range(2)))
+    runs, waits = await_on(one, refresh, "runs"), await_on(one, refresh, "waits")
+    await asyncio.sleep(0.5)
+    one.network.requests.clear()
+    await await_on(other, refresh, "leaves")
+    assert other.network.calls()[-5:] == ["acquire", "acquire", "read", "acquire", "read"]
+    assert [(await service.read(seat)).metadata["SingletonNext"] for seat in SEATS] == ["waiting"] * 2
+    await runs
+    await waits
+    written = [request.name for request in one.network.requests if request.call == "write" and "~next" in request.name]
+    assert sorted(written) == [*SEATS]
+
+
+@pytest.mark.parametrize("silent", SEATS)
+@virtual
+async def test_one_of_two_seats_that_says_waiting_lets_nobody_leave(silent: str) -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    for number, name in enumerate((*SEATS, "locks/app/old")):
+        await service.create(name, {"SingletonNext": "begun" if name == silent else "waiting"})
+        await service.acquire(name, foreign_id(number), -1)
+    arrives = await_on(InlineHost(service), a_refresh(ran, timeout=20, **BOTH), "arrives")
+    with pytest.raises(LockNotAcquired):
+        await arrives
+
+
+@pytest.mark.parametrize("taken", SEATS)
+@virtual
+async def test_a_repeated_delivery_waits_for_both_seats_and_a_first_one_for_one(taken: str) -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    for name in (taken, "locks/app/old"):
+        await service.create(name)
+        await service.acquire(name, foreign_id(), -1)
+    host, refresh = InlineHost(service), a_refresh(ran, **BOTH)
+    repeated = await_on(host, refresh, "repeated", 2)
+    await asyncio.sleep(5.0)
+    await service.release("locks/app/old", foreign_id())
+    await asyncio.sleep(20.0)
+    assert ran == []
+    await service.release(taken, foreign_id())
+    await repeated
+    assert ran == ["repeated"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
@@ -251,7 +321,7 @@ async def test_the_log_tells_once_a_minute_for_all_locks_and_each_end_is_an_even
         ({"limit": 2}, "limit"),
         ({"max_waiting": 2}, "max_waiting"),
         ({"layout": "webjobs"}, "layout"),
-        ({"also": OldLock(name="old")}, "also"),
+        ({"also": OldLock(layout="webjobs")}, "layout"),
         ({"level": "host", "scope_id": "north"}, "level"),
         ({"timeout": 0}, "timeout"),
     ],
