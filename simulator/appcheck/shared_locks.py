@@ -56,7 +56,9 @@ def named_locks(subjects: Iterable[Subject]) -> tuple[list[Named], list[Finding]
 def check_sharing(named: Sequence[Named]) -> Iterator[Finding]:
     """Yield the functions that share a lock without a declaration to share, and functions that only seem to share."""
     groups: dict[tuple[str, str, str], list[Named]] = {}
-    for each in named:
+    coalesce = [each for each in named if each.guard.on_contention == "coalesce"]
+    older = [each._replace(lock=each.also) for each in coalesce if each.also is not None]  # with a seat of its own
+    for each in (*named, *older):
         if each.lock is not None and not each.guard.layout.foreign | (each.guard.mode == "listener"):
             groups.setdefault((each.lock.connection, each.lock.container, each.lock.marked), []).append(each)
     yield from _differ_by_case(groups)

@@ -2,7 +2,8 @@
 
 So for each invocation that left, a body with its key begins after the invocation, or somebody with its key who waited
 at that time died, failed, or waits at the end of the run. The message of a dead waiter is delivered again, and other
-checks find its loss. The key is what the app has written: a lock that has the bodies of several keys is not asked.
+checks find its loss. The keys are what the app has written, two with ``also=``: one in common is enough. Where the host
+knows no key, the lock counts.
 """
 
 from __future__ import annotations
@@ -17,24 +18,29 @@ if TYPE_CHECKING:
 
     from simulator.history.facts import Deed, History, Section, Wait
 
+_MODES: Final = ("function", "also")
 LEFT: Final = "coalesce"
 """The reason of a refusal that tells that the invocation left."""
 
 
 class _Keys(NamedTuple):
-    """What excludes a deed: the lock, and the expected key, where the host knows the key."""
+    """What excludes the bodies of an invocation: the expected keys of its lock, where the host knows them."""
 
-    keys: dict[tuple[str, str, str], str]
+    known: dict[tuple[str, str], set[str]]
 
     @classmethod
     def of(cls, history: History) -> _Keys:
-        calls = history.invocations
-        return cls({(call.host, call.id, mode): key for call in calls for mode, key in call.keys.items() if key})
+        keys = {(call.host, call.id): {call.keys.get(mode) for mode in _MODES} for call in history.invocations}
+        return cls({whose: {key for key in several if key} for whose, several in keys.items()})
+
+    def places(self, deed: Deed) -> set[str]:
+        """Return under what a deed is found: its lock, and its keys."""
+        return {f"lock {deed.lock}", *self.known.get((deed.host, deed.owner), ())}
 
     def alike(self, one: Deed, other: Deed) -> bool:
-        """Tell whether two deeds of one lock have one expected key; true where a key is not known."""
-        mine, theirs = (self.keys.get((each.host, each.owner, each.mode)) for each in (one, other))
-        return mine == theirs or mine is None or theirs is None
+        """Tell whether two deeds have a key in common; where a key is not known, whether they have one lock."""
+        mine, theirs = (self.known.get((each.host, each.owner)) for each in (one, other))
+        return not mine.isdisjoint(theirs) if mine and theirs else one.lock == other.lock
 
 
 def judge_coalesced(history: History) -> Iterator[Finding]:
@@ -45,15 +51,18 @@ def judge_coalesced(history: History) -> Iterator[Finding]:
     keys = _Keys.of(history)
     bodies: defaultdict[str, list[Section]] = defaultdict(list)
     for section in sorted(history.sections, key=lambda section: -section.start):
-        bodies[section.lock].append(section)
+        for place in keys.places(section):
+            bodies[place].append(section)
     waits: defaultdict[str, list[Wait]] = defaultdict(list)
     for wait in history.waits:
-        waits[wait.lock].append(wait)
+        for place in keys.places(wait):
+            waits[place].append(wait)
     failed = {(each.host, each.owner) for each in history.refusals if each.reason == "timeout"}
     alone = Counter[str]()
     for refusal in refusals:
-        last = next((each for each in bodies[refusal.lock] if keys.alike(each, refusal)), None)
-        if last is not None and last.start >= refusal.called:
+        places = keys.places(refusal)
+        last = (next((each for each in bodies[place] if keys.alike(each, refusal)), None) for place in places)
+        if any(each is not None and each.start >= refusal.called for each in last):
             continue
         alone[refusal.function] += not any(
             wait.owner != refusal.owner
@@ -61,7 +70,8 @@ def judge_coalesced(history: History) -> Iterator[Finding]:
             and wait.end >= refusal.called
             and (wait.ending != "contended" or (wait.host, wait.owner) in failed)
             and keys.alike(wait, refusal)
-            for wait in waits[refusal.lock]
+            for place in places
+            for wait in waits[place]
         )
     for name, number in sorted((+alone).items()):
         yield violation(

@@ -121,16 +121,19 @@ class Arrival:
         try:
             return await self._arrive(registry, within)
         finally:
-            for seat in self._taken:
-                registry.accompany(seat.leave())
+            self._leave_seats(registry)
+
+    def _leave_seats(self, registry: Registry) -> None:
+        while self._taken:
+            registry.accompany(self._taken.pop().leave())
 
     async def _arrive(self, registry: Registry, within: float | None) -> Hold | None:
         loop, timing = asyncio.get_running_loop(), self._address.timing
-        seats = [registry.seat(address) for address in self._addresses]
         came = answered = loop.time()
         ends = math.inf if within is None else came + within
         pause, slept, trouble = timing.poll_min, 0.0, None
         while True:
+            seats = [registry.seat(address) for address in self._addresses]
             if not self._again and all(seat.lets_leave(came) for seat in seats):
                 return None
             answer: Hold | bool | None = None
@@ -138,7 +141,7 @@ class Arrival:
             if asked.asks[self._again].lets(0.9 * slept):
                 try:
                     async with asyncio.timeout_at(None if ends == math.inf else ends):
-                        answer = await self._ask(registry, seats)
+                        answer = await self._ask(registry)
                     answered, trouble = loop.time(), None
                 except TimeoutError:
                     raise trouble or self._refused or self._silence() from None
@@ -156,7 +159,7 @@ class Arrival:
             await asyncio.sleep(slept)
             pause = min(2 * pause, timing.poll_max)
 
-    async def _ask(self, registry: Registry, seats: list[Seat]) -> Hold | bool | None:
+    async def _ask(self, registry: Registry) -> Hold | bool | None:
         """Ask for the lock, then for the seats. See ``_take`` for the answers without a hold."""
         if not self._again:
             try:
@@ -164,17 +167,18 @@ class Arrival:
             except LockNotAcquired as error:
                 self._refused = error.with_traceback(None)
         try:
-            return await self._take(seats)
+            return await self._take(registry)
         except StorageUnavailable:
             self._again = True  # the word of this invocation may stand on the seat, or come late
             raise
 
-    async def _take(self, seats: list[Seat]) -> bool | None:
+    async def _take(self, registry: Registry) -> bool | None:
         """Ask for the seats in order, each once. The answers are those of ``Seat.take``, for all seats together.
 
         One seat is enough for a first delivery. A repeated one needs all, and waits for each with those before it.
         """
-        for seat in seats:
+        for address in self._addresses:
+            seat = registry.seat(address)  # known now: an idle seat may have been forgotten, and may be another object
             if seat in self._taken:
                 continue
             if answer := await seat.take(self._owner, again=self._again):
@@ -191,6 +195,7 @@ class Arrival:
             try:
                 await asyncio.gather(*(seat.begin() for seat in self._taken))
             except BaseException:  # silence, a cancellation, the closing of the process
+                self._leave_seats(registry)
                 await registry.drop(hold)
                 raise
         return hold

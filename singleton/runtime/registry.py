@@ -437,7 +437,12 @@ class Registry:
         return self._locks.known(address, make)
 
     def seat(self, address: Address) -> Seat:
-        """Return the seat of the lock of an address: of who waits for the invocations that leave."""
+        """Return the seat of the lock of an address: of who waits for the invocations that leave.
+
+        ``LockClosed``: the locks are closed, and a seat that was forgotten may not be made anew.
+        """
+        if self._closed:
+            raise closed_error("lock", address.name)
 
         def make() -> Seat:
             store = self.store(address.place)

@@ -107,11 +107,16 @@ async def invoke_one(
     *,
     key: str,
     message: str | None = None,
+    names: Sequence[str] = (),
     **arguments: object,
 ) -> str:
-    """Run one of these functions, which must ask for the lock of ``key``; see ``invoke``."""
+    """Run one of these functions, which must ask for the lock of ``key``; see ``invoke``.
+
+    ``names``: the names that the lock has in this version, if versions of the function name the lock otherwise.
+    """
     work = partial(run_function, functions[kind], {**arguments, "context": InvocationContext(kind, invocation)})
-    more: dict[str, Any] = {"message": message, "keys": {"function": key}, "failures": (RuntimeError,)}
+    keys = {mode: f"{name}.{key}" for mode, name in zip(("function", "also"), names, strict=False)}
+    more: dict[str, Any] = {"message": message, "keys": keys or {"function": key}, "failures": (RuntimeError,)}
     return await invoke(world, machine, kind, invocation, work, **more)
 
 

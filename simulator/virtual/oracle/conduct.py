@@ -175,7 +175,7 @@ class Conduct:
     def entered(self, body: RunningBody) -> None:
         """Receive the beginning of a body. A body that begins while its process ends keeps its lease too."""
         if body.machine.name in self._closing:
-            self._kept.add(body.hold.lease_id or "")
+            self._kept |= {each.lease_id or "" for each in single_holds(body.hold)}
 
     def closed(self, machine: Machine) -> None:
         """Receive the end of the closing: leases without a running body are released.

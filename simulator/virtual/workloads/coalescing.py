@@ -1,11 +1,13 @@
 """The workload ``coalesce``: messages of some customers, of which one runs, one waits, and the others leave.
 
 Bodies fail at times. Invocations time out, reach a time limit of the function, or are cancelled. Each message that did
-not end as a success is delivered again.
+not end as a success is delivered again. In some worlds the lock is being renamed: versions with its old name, with both
+names (``also=``) and with its new name run side by side.
 
 left for nobody         an invocation left, and no body of a message that had come by then began after its arrival
 ended without its body  an invocation ended as a success, with neither a body nor an end as coalesced
-left at a high price    an invocation left after more than three requests, or waited beside the waiter of its process
+left at a high price    an invocation left after more than three requests for each name of its lock, or waited beside
+                        the waiter of its process
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from simulator.virtual.hosts.jobs import Job, some_jobs, under_way, without_opti
 from simulator.virtual.hosts.queue_host import QueueWorld, cancel, declare, invoke_one, orders
 from simulator.virtual.oracle.callers import STALE
 from simulator.virtual.storage.network import SOON, both
-from singleton import singleton
+from singleton import OldLock, singleton
 from singleton.decorator import guards_of
 from singleton.locking.seat import seat_name
 
@@ -38,15 +40,24 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
     from singleton.base.events import LockEvent
+    from singleton.functions.guard import Guard
 
 QUEUE: Final = "changes"
 _LIMITED: Final = "refresh_limited"
 _ON_THREADS: Final = "refresh_sync"
 _PARAMETER: Final = Parameter(name="msg", binding="queueTrigger", converter="queueTrigger")
+_KINDS: Final = ("refresh", "refresh_soon", _ON_THREADS, _LIMITED)
+_RENAMED: Final = 0.4
+"""The share of worlds in which the lock may be renamed."""
 _LIMIT: Final = 45
 """Seconds of the ``functionTimeout`` of a function with a limit."""
 _TO_LEAVE: Final = 3
-"""Requests of an invocation that leaves at its first attempt."""
+"""Requests of an invocation that leaves at its first attempt, for each name of the lock."""
+_BOTH: Final = "_both"
+_BACK: Final = "_back"
+_NEW: Final = "_new"
+_FLEETS: Final = (("",), (_BOTH,), (_BOTH,), ("", _BOTH), (_BOTH, ""), (_BOTH, _NEW), (_NEW, _BOTH), (_BACK, _BOTH))
+"""The versions of a function that run side by side, on one machine after the other."""
 _ROUND: Final = 0.4
 """The part of the shortest polling interval that lies between two attempts, at least."""
 
@@ -62,16 +73,36 @@ def coalescing_jobs() -> dict[str, Callable[..., Any]]:
         job.run_sync()
 
     guarded = partial(singleton, scope="Order:Id", on_contention="coalesce")
+    made: dict[str, Callable[..., Any]] = {}
     with without_options():
-        made = {
-            "refresh": guarded()(refresh),
-            "refresh_soon": guarded(timeout=12)(refresh),
-            _ON_THREADS: guarded(timeout=30)(refresh_sync),
-        }
+        for kind, waits, body in (
+            ("refresh", guarded, refresh),
+            ("refresh_soon", partial(guarded, timeout=12), refresh),
+            (_ON_THREADS, partial(guarded, timeout=30), refresh_sync),
+        ):
+            made |= _versions(kind, waits, body)
     with without_options({"AzureFunctionsJobHost__functionTimeout": f"00:00:{_LIMIT}"}):
-        made[_LIMITED] = guarded()(refresh)
-        assert guards_of(made[_LIMITED])[0]._limit.timeout is not None  # noqa: SLF001 - it is read once
+        made |= (limited := _versions(_LIMITED, guarded, refresh))
+        for each in limited.values():
+            assert guards_of(each)[0]._limit.timeout is not None  # noqa: SLF001 - it is read once
     return made
+
+
+def _versions(kind: str, guarded: Callable[..., Any], body: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+    """Return the versions of a function whose lock is renamed: with the old name, both, both back, and the new one."""
+    new = f"{kind}_renamed"
+    names: dict[str, dict[str, Any]] = {
+        "": {"name": kind},
+        _BOTH: {"name": new, "also": OldLock(name=kind)},
+        _BACK: {"name": kind, "also": OldLock(name=new)},
+        _NEW: {"name": new},
+    }
+    return {f"{kind}{version}": guarded(**named)(body) for version, named in names.items()}
+
+
+def _names(guard: Guard) -> tuple[str, ...]:
+    assert guard.name is not None
+    return (guard.name,) if guard.also is None else (guard.name, guard.also.name or "")
 
 
 def start_coalesce(world: World) -> None:
@@ -80,7 +111,8 @@ def start_coalesce(world: World) -> None:
     jobs = [replace(job, fails=rng.random() < 0.1) for job in some_jobs(world, rng.randint(3, 14))]
     runner = CoalescingRunner(world, jobs, rng.choice([0.0, 0.0, 0.1, 0.4]), rng.random())
     feeds = orders(rng, QUEUE, len(jobs), within=rng.choice([2.0, 20.0, 50.0]))
-    runner.start(rng.choice([*coalescing_jobs()]), feeds)
+    kind = rng.choice(_KINDS)
+    runner.start(kind, feeds, rng.choice(_FLEETS) if rng.random() < _RENAMED else ("",))
 
 
 @dataclass(slots=True)
@@ -91,16 +123,22 @@ class CoalescingRunner:
     jobs: Sequence[Job]
     cancels: float = 0.0
     salt: float = 0.0
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of the lock, by function; none where all versions have one name."""
 
-    def start(self, kind: str, feeds: Sequence[Feed]) -> None:
-        """Let all hosts listen to the queue as a function of this kind, and send the messages."""
-        functions = {kind: coalescing_jobs()[kind]}
+    def start(self, kind: str, feeds: Sequence[Feed], versions: Sequence[str] = ("",)) -> None:
+        """Let all hosts listen to the queue as versions of a function of this kind, and send the messages."""
+        functions = {f"{kind}{version}": coalescing_jobs()[f"{kind}{version}"] for version in dict.fromkeys(versions)}
         declare(self.world, functions, queue=QUEUE, limit=_LIMIT if kind == _LIMITED else None)
-        self.world.oracle.callers.apart.add(kind)  # not all who wait stand in line: the others ask for the seat
-        judge = CoalescingJudge(self.world, guards_of(functions[kind])[0].options.lock_acquisition_min_polling_interval)
+        self.world.oracle.callers.apart |= {*functions}  # not all who wait stand in line: the others ask for the seat
+        guards = {name: guards_of(function)[0] for name, function in functions.items()}
+        self.names = {name: _names(guard) if len(guards) > 1 or guard.also else () for name, guard in guards.items()}
+        poll = min(guard.options.lock_acquisition_min_polling_interval for guard in guards.values())
+        judge = CoalescingJudge(self.world, poll, max(map(len, self.names.values())) or 1)
         hosting = QueueWorld(self.world)
         for machine in self.world.machines:
-            hosting.listen(machine, kind, QUEUE, partial(self._deliver, judge, machine, functions, kind))
+            named = f"{kind}{versions[machine.index % len(versions)]}"
+            hosting.listen(machine, named, QUEUE, partial(self._deliver, judge, machine, functions, named))
         hosting.feed(feeds, seconds=sum(job.steps * job.pause + 20.0 for job in self.jobs) + 200.0)
 
     async def _deliver(
@@ -118,12 +156,20 @@ class CoalescingRunner:
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
         given: dict[str, Any] = {"msg": queue_input(_PARAMETER, received), "job": job}
         call = invoke_one(
-            self.world, machine, functions, kind, invocation, key=body["Order"]["Id"], message=received.id, **given
+            self.world,
+            machine,
+            functions,
+            kind,
+            invocation,
+            key=body["Order"]["Id"],
+            message=received.id,
+            names=self.names[kind],
+            **given,
         )
         invoked: asyncio.Task[Any] = asyncio.create_task(call, name=invocation)
         rng = random.Random(f"{self.salt}/{invocation}")
         with under_way(invoked):
-            if kind != _ON_THREADS and rng.random() < self.cancels:
+            if not kind.startswith(_ON_THREADS) and rng.random() < self.cancels:
                 await asyncio.wait({invoked}, timeout=rng.uniform(0.0, 25.0))
                 await cancel(self.world, invoked, invocation)
             await asyncio.wait({invoked})
@@ -147,8 +193,8 @@ class _LeftInvocation(NamedTuple):
 class _ArrivedInvocation:
     """An invocation on its way.
 
-    ``alone``: no other was on its way for the lock on its machine at any time. ``seat``: the lease of the seat, if
-    its own process had the seat when the invocation came.
+    ``alone``: no other was on its way for the lock on its machine at any time. ``seats``: the leases of the seats, if
+    its own process had all of them when the invocation came.
     """
 
     machine: Machine
@@ -156,20 +202,26 @@ class _ArrivedInvocation:
     since: float
     sent: int
     alone: bool
-    seat: str
+    seats: list[str]
 
 
 @dataclass(slots=True)
 class CoalescingJudge:
-    """Hears who comes, leaves and begins; ``poll`` is the shortest polling interval."""
+    """Hears who comes, leaves and begins; ``poll`` is the shortest polling interval.
+
+    ``names``: how many names the lock of a key has in some version. A lock is known by its key here.
+    """
 
     world: World
     poll: float
+    names: int = 1
     _first: dict[str, float] = field(default_factory=dict)
     """When each message first came."""
     _bodies: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
     """When bodies of a lock began, and for which message."""
     _left: dict[str, _LeftInvocation] = field(default_factory=dict)
+    _inside: dict[str, tuple[Machine, str]] = field(default_factory=dict)
+    """Who has a lock, on which machine."""
     _ran: set[str] = field(default_factory=set)
     _visits: dict[str, _ArrivedInvocation] = field(default_factory=dict)
     _sent: Counter[tuple[Machine, str]] = field(default_factory=Counter)
@@ -182,20 +234,21 @@ class CoalescingJudge:
         self.world.network.on_send = both(self.world.network.on_send, self._asked)
 
     def _asked(self, request: NetworkRequest, _: Passage) -> None:
-        self._sent[request.machine, request.name] += request.call in ("acquire", "read")
+        where = request.machine, _key(request.name)
+        self._sent[where] += request.call in ("acquire", "read")
         if request.call == "create":  # at a first use more requests are needed
-            self._sent[request.machine, request.name] -= 1
+            self._sent[where] -= 1
 
     def hear(self, event: LockEvent, machine: Machine) -> None:
         """Receive an event of a host's lock."""
-        now, owner, lock = self.world.loop.now, event.owner, event.lock
+        now, owner, lock = self.world.loop.now, event.owner, _key(event.lock)
         if event.kind == "waiting":
             self._first.setdefault(_message(owner), now)
             others = [each for each in self._visits.values() if (each.machine, each.lock) == (machine, lock)]
             for each in others:
                 each.alone = False
             self._visits[owner] = _ArrivedInvocation(
-                machine, lock, now, self._count(machine, lock), not others, self._seat(machine, lock)
+                machine, lock, now, self._sent[machine, lock], not others, self._seats(machine, lock)
             )
             return
         visit = self._visits.get(owner)
@@ -206,31 +259,39 @@ class CoalescingJudge:
             self.world.oracle.reached["messages coalesced"] += 1
             self._left[owner] = _LeftInvocation(owner, lock, visit.since, now)
             self._must_be_cheap(owner, visit)
+        if event.kind == "acquired":
+            self._inside[owner] = machine, lock
+        if event.kind == "released":
+            self._inside.pop(owner, None)
         if event.kind in ("acquired", "contended", "coalesced", "failed"):
             self._visits.pop(owner, None)
 
     def keeps(self, tenure: Tenure) -> bool:
-        """Tell whether an invocation that waits keeps the lease: of the seat, or of the lock just before its body."""
-        machine, lock = tenure.machine, tenure.lock
+        """Tell whether an invocation keeps the lease: of a seat, of its lock before the body, or of the other name."""
+        machine, key, is_seat = tenure.machine, _key(tenure.lock), tenure.lock.endswith(seat_name(""))
+        waits = any(each.machine is machine and each.lock == key for each in self._visits.values())
+        has_both = self.names > 1 and (waits or (machine, key) in self._inside.values())  # or the first, and asks on
         if machine is None or machine.leaving:
-            return False
-        waits = any(each.machine is machine and each.lock == lock for each in self._visits.values())
-        return waits or lock.endswith(seat_name(""))
+            return has_both and not is_seat
+        return waits or is_seat or has_both
 
-    def _seat(self, machine: Machine, lock: str) -> str:
-        """Return the lease of the lock's seat, if the machine has had the seat for a moment; else the empty text."""
-        seat = self.world.oracle.service.tenure(seat_name(lock))
-        known = seat is not None and seat.machine is machine and seat.since < self.world.loop.now - 2 * SOON
-        return seat.lease_id if seat is not None and known else ""
-
-    def _count(self, machine: Machine, lock: str) -> int:
-        return self._sent[machine, lock] + self._sent[machine, seat_name(lock)]
+    def _seats(self, machine: Machine, lock: str) -> list[str]:
+        """Return the leases of the lock's seats, if the machine has had all of them for a moment; else nothing."""
+        known = [
+            seat.lease_id
+            for seat in self.world.oracle.service.tenures()
+            if seat.lock.endswith(seat_name(""))
+            and _key(seat.lock) == lock
+            and seat.machine is machine
+            and seat.since < self.world.loop.now - 2 * SOON
+        ]
+        return sorted(known) if len(known) == self.names else []
 
     def _must_be_cheap(self, owner: str, visit: _ArrivedInvocation) -> None:
         waited, machine = self.world.loop.now - visit.since, visit.machine
-        sent = self._count(machine, visit.lock) - visit.sent
-        most = _TO_LEAVE * (1 + int(waited / (_ROUND * self.poll)))
-        if visit.seat and visit.seat == self._seat(machine, visit.lock):
+        sent = self._sent[machine, visit.lock] - visit.sent
+        most = _TO_LEAVE * self.names * (1 + int(waited / (_ROUND * self.poll)))
+        if visit.seats and visit.seats == self._seats(machine, visit.lock):
             visit.alone, most = True, 0
         asked = waited > 0 if most == 0 else sent > most
         if visit.alone and asked and self.world.oracle.conduct.well(machine, waited + STALE):
@@ -256,3 +317,8 @@ class CoalescingJudge:
 def _message(invocation: str) -> str:
     """Return the message of an invocation."""
     return invocation.partition("/")[2].rpartition("/")[0]
+
+
+def _key(lock: str) -> str:
+    """Return the key of the lock that has this name, or this seat."""
+    return lock.removesuffix(seat_name("")).rpartition("/")[2].partition(".")[2]

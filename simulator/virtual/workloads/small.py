@@ -20,7 +20,7 @@ from singleton.locking.seat import seat_name
 from singleton.stores.protocol import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
@@ -103,18 +103,23 @@ def start_coalesce(world: World) -> None:
     _send(world, (0.0, 4.0), (0.7, 8.0), (9.0, 1.0), (12.0, 1.0))
 
 
+def start_renamed(world: World) -> None:
+    """Coalesce while the lock gets a new name: one host takes the new name only, and the other host takes both."""
+    _send(world, (0.0, 2.0), (0.7, 5.0), (5.0, 1.0), versions=("_new", "_both"))
+
+
 def start_seat(world: World) -> None:
     """Run for a message, and wait for a second one beside the seat, which a late request has for nobody."""
     world.later(0.5, _take_late, world, seat_name(f"locks/explored/refresh.{_KEY}"))
     _send(world, (0.0, 3.0), (1.0, 1.0))
 
 
-def _send(world: World, *messages: tuple[float, float]) -> None:
+def _send(world: World, *messages: tuple[float, float], versions: Sequence[str] = ("",)) -> None:
     """Send messages that coalesce: when, and the seconds of the body of each."""
     jobs = [Job(world.resource, 1, seconds) for _, seconds in messages]
     texts = [encode(message(_KEY, number).encode(), "base64") for number in range(len(jobs))]
     feeds = [Feed(at, QUEUE, text) for (at, _), text in zip(messages, texts, strict=True)]
-    CoalescingRunner(world, jobs).start("refresh", feeds)
+    CoalescingRunner(world, jobs).start("refresh", feeds, versions)
 
 
 def _take_late(world: World, seat: str) -> None:
@@ -146,5 +151,6 @@ SMALL: Final = {
     "small-semaphore": Workload(start=start_semaphore_of_one, small=2, checks=(f"{_HERE}.semaphores",)),
     "small-coalesce": Workload(start=start_coalesce, small=2, checks=(f"{_HERE}.coalescing",)),
     "small-seat": Workload(start=start_seat, small=2, checks=(f"{_HERE}.coalescing",)),
+    "small-renamed": Workload(start=start_renamed, small=2, checks=(f"{_HERE}.coalescing",)),
     "small-defer": Workload(start=start_defer, small=2, checks=(f"{_HERE}.ledger",)),
 }

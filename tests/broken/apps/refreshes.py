@@ -1,11 +1,11 @@
-"""Runs that coalesce, for changes by a queue with and without a scope, by Service Bus, and by a timer."""
+"""Runs that coalesce: for changes by a queue with a scope and with two names, by Service Bus, and by a timer."""
 
 import asyncio
 import time
 
 import azure.functions as func
 
-from singleton import singleton
+from singleton import OldLock, singleton
 
 app = func.FunctionApp()
 
@@ -17,7 +17,7 @@ async def refresh(msg: func.QueueMessage) -> None:
 
 
 @app.queue_trigger(arg_name="msg", queue_name="bills", connection="AzureWebJobsStorage")
-@singleton(on_contention="coalesce")
+@singleton(on_contention="coalesce", also=OldLock(name="reindex"))
 def rebuild(msg: func.QueueMessage) -> None:
     time.sleep(0.4)
 

@@ -12,20 +12,20 @@ COALESCING: tuple[Mutant, ...] = (
         name="begun is written after the body has begun",
         file=ARRIVAL,
         old="""\
-            with seat.entering():
-                try:
-                    await seat.begin()
-                except BaseException:  # silence, a cancellation, the closing of the process
-                    await registry.drop(hold)
-                    raise
-            return hold
-        finally:
-            registry.accompany(seat.leave())
+        with self._taken[0].entering():
+            try:
+                await asyncio.gather(*(seat.begin() for seat in self._taken))
+            except BaseException:  # silence, a cancellation, the closing of the process
+                self._leave_seats(registry)
+                await registry.drop(hold)
+                raise
+        return hold
 """,
         new="""\
-            return hold
-        finally:
+        for seat in self._taken:
             asyncio.get_running_loop().call_later(1.0, seat.leave)
+        self._taken = []
+        return hold
 """,
         breaks="invocations leave for a body that has begun before their change",
         among="coalesce",
@@ -63,6 +63,30 @@ COALESCING: tuple[Mutant, ...] = (
         among="small-seat",
     ),
     Mutant(
+        name="an invocation leaves while one of two seats says waiting",
+        file=ARRIVAL,
+        old="            elif answer is None:\n",
+        new="            elif answer is False and not self._taken:\n                return False\n            else:\n",
+        breaks="the body of a dead waiter begins in a version with another name, and its word still lets others leave",
+        among="coalesce",
+    ),
+    Mutant(
+        name="begun is written on one of two seats",
+        file=ARRIVAL,
+        old="(seat.begin() for seat in self._taken)",
+        new="(seat.begin() for seat in self._taken[:1])",
+        breaks="invocations of a version with the other name leave for a body that has begun",
+        among="small-renamed",
+    ),
+    Mutant(
+        name="a repeated delivery takes one of two seats",
+        file=ARRIVAL,
+        old="                return None if self._again or not self._taken else True\n",
+        new="                return True if self._taken else None\n",
+        breaks="a dead waiter's word lets invocations leave after the body of its message has begun",
+        among="coalesce",
+    ),
+    Mutant(
         name="a waiter that times out is a success",
         file=ARRIVAL,
         old="        raise contended\n    finally:\n",
@@ -73,8 +97,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a granted waiter counts",
         file=ARRIVAL,
-        old="            if not self._again and seat.lets_leave(came):\n",
-        new="            if not self._again and seat._owner:  # noqa: SLF001\n",
+        old="all(seat.lets_leave(came) for seat in seats):\n",
+        new="all(seat._owner for seat in seats):  # noqa: SLF001\n",
         breaks="an invocation leaves for one of its process whose body has begun",
         among="coalesce",
     ),
@@ -119,8 +143,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a waiter whose body does not begin keeps the lock",
         file=ARRIVAL,
-        old="                    await registry.drop(hold)\n                    raise\n",
-        new="                    raise\n",
+        old="                await registry.drop(hold)\n                raise\n",
+        new="                raise\n",
         breaks="the lock is kept, with nobody inside",
         by=("tests/unit/functions/test_coalesce.py",),
         why="the hold is collected, which gives the lock back soon after",

@@ -244,7 +244,8 @@ async def test_the_log_tells_once_a_minute_for_all_locks_and_each_end_is_an_even
     assert sum("coalesced" in record.getMessage() and record.levelno == logging.INFO for record in caplog.records) == 1
 
 
-OLD, NEW = {"name": "old"}, {"name": "new"}
+OLD: dict[str, Any] = {"name": "old"}
+NEW: dict[str, Any] = {"name": "new"}
 BOTH, BACK = {**NEW, "also": OldLock(name="old")}, {**OLD, "also": OldLock(name="new")}
 SEATS = ("locks/app/new~next", "locks/app/old~next")
 

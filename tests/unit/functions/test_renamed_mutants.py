@@ -96,7 +96,7 @@ UNSAFE: list[Killed] = [
         Mutant(
             "the second lock is not asked for",
             "functions.acquirers",
-            "in_order, ask, registry.release, timeout=timeout) as holds:",
+            "in_order((new, old)), ask, registry.release, timeout=timeout) as holds:",
             "[new], ask, registry.release, timeout=timeout) as one:\n        holds = {new: one[new], old: one[new]}",
         ),
         lambda: renamed.test_nobody_gets_in_under_either_name_meanwhile("old"),
@@ -135,8 +135,8 @@ OTHERS: list[Killed] = [
         Mutant(
             "the new lock first, whichever it is",
             "functions.acquirers",
-            "sorted((new, old), key=lambda address: (address.place.container, address.name))",
-            "(new, old)",
+            "sorted(addresses, key=lambda address: (address.place.container, address.name))",
+            "[*addresses]",
         ),
         renamed.test_two_functions_that_swap_their_names_never_wait_for_each_other_for_ever,
     ),

@@ -692,6 +692,13 @@ def nightly(clock: func.TimerRequest) -> None: ...
         says="would leave while the other waits",
     ),
     Planted(
+        name="the old name of one function is the name of another, and coalesce",
+        finds=("coalesce-shared",),
+        code=queue('name="ship", on_contention="coalesce"')
+        + queue('name="pack", on_contention="coalesce", also=OldLock(name="ship")').replace("ship(", "pack("),
+        says="would leave while the other waits",
+    ),
+    Planted(
         name="one name for two functions",
         finds=("same-lock",),
         code=queue('name="ship"') + timer('name="ship"'),

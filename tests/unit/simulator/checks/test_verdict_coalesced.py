@@ -13,15 +13,22 @@ ALONE = (
 
 
 def left(
-    *, waits: bool = False, later: float | None = None, lock: str = A, keys: tuple[str, str] = ("a", "a")
+    *,
+    waits: bool = False,
+    later: float | None = None,
+    lock: str = A,
+    keys: tuple[str, str] = ("a", "a"),
+    also: str | None = None,
 ) -> list[str]:
     """Return what is found where an invocation left at 5, while a body ran from 3 to 8.
 
-    ``keys``: what the app has declared for those that left, and for those that wait or run.
+    ``keys``: what the app has declared for those that left, and for those that wait or run. ``also``: the older key of
+    those that left.
     """
     story = Story()
     story.know(on_contention="coalesce", timeout=20)
     mine, theirs = (dict[str, str | None](function=key) for key in keys)
+    mine |= {"also": also} if also is not None else {}
     story.body("host-1", 3, 8, A, keys=theirs)
     calls = (("waits", 4.0, theirs), ("leaves", 5.0, mine)) if waits else (("leaves", 5.0, mine),)
     for owner, t, expected in calls:
@@ -47,6 +54,12 @@ def test_an_invocation_that_left_for_nobody_is_found() -> None:
 def test_bodies_and_waiters_of_another_key_are_none_for_it_though_the_product_gave_both_one_lock() -> None:
     assert left(later=9, keys=("a", "b")) == [ALONE]
     assert left(waits=True, keys=("a", "b")) == [ALONE]
+
+
+def test_a_body_or_a_waiter_under_the_older_name_is_one_for_an_invocation_with_both() -> None:
+    assert left(later=9, lock=B, keys=("a", "b"), also="b") == []
+    assert left(waits=True, keys=("a", "b"), also="b") == []
+    assert left(later=9, lock=B, keys=("a", "b"), also="c") == [ALONE]
 
 
 def test_a_waiter_who_waits_at_the_end_of_the_run_is_no_fault() -> None:
