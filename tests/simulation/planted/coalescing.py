@@ -68,7 +68,8 @@ COALESCING: tuple[Mutant, ...] = (
         old="            elif answer is None:\n",
         new="            elif answer is False and not self._taken:\n                return False\n            else:\n",
         breaks="the body of a dead waiter begins in a version with another name, and its word still lets others leave",
-        among="coalesce",
+        by=("tests/unit/functions/test_coalesce.py",),
+        why="it takes a waiter apart from one seat, and a third host that comes before the lease ends",
     ),
     Mutant(
         name="begun is written on one of two seats",
@@ -84,7 +85,8 @@ COALESCING: tuple[Mutant, ...] = (
         old="                return None if self._again or not self._taken else True\n",
         new="                return True if self._taken else None\n",
         breaks="a dead waiter's word lets invocations leave after the body of its message has begun",
-        among="coalesce",
+        by=("tests/unit/functions/test_coalesce.py",),
+        why="it takes a waiter apart from one seat, and a third host that comes before the lease ends",
     ),
     Mutant(
         name="a waiter that times out is a success",

@@ -285,7 +285,7 @@ async def test_with_two_names_five_requests_to_leave_and_begun_is_said_on_both_s
     assert sorted(written) == [*SEATS]
 
 
-@pytest.mark.parametrize("silent", SEATS)
+@pytest.mark.parametrize("silent", SEATS, ids=["new", "old"])
 @virtual
 async def test_one_of_two_seats_that_says_waiting_lets_nobody_leave(silent: str) -> None:
     service, ran = MemoryLeaseStore(), list[str]()
@@ -297,7 +297,7 @@ async def test_one_of_two_seats_that_says_waiting_lets_nobody_leave(silent: str)
         await arrives
 
 
-@pytest.mark.parametrize("taken", SEATS)
+@pytest.mark.parametrize("taken", SEATS, ids=["new", "old"])
 @virtual
 async def test_a_repeated_delivery_waits_for_both_seats_and_a_first_one_for_one(taken: str) -> None:
     service, ran = MemoryLeaseStore(), list[str]()
