@@ -60,11 +60,12 @@ async def _idle_for(account: StorageAccount, container: str, minutes: float) -> 
             return unproven(f"{what}: not tried: {failure}")
         if not way._idle:  # noqa: SLF001
             return note(f"{what}: not tried, because the service closes each connection after its answer")
-        lost, began = way._idle[-1][1].lost, time.monotonic()  # noqa: SLF001
-        if (await asyncio.wait({lost}, timeout=minutes * 60))[0]:
+        kept, began = way._idle[-1][1], time.monotonic()  # noqa: SLF001
+        if (await asyncio.wait({kept.lost}, timeout=minutes * 60))[0]:
             return note(f"{what}: the other side had closed the connection after {time.monotonic() - began:.0f} s")
         try:
             await within(_ANSWER, store.read(f"idle/{minutes:g}"))
         except StoreFailure as failure:
             return note(f"{what}: dropped without a word: a request got no answer ({failure})")
-    return note(f"{what}: a request was answered on the same connection")
+        same = bool(way._idle) and way._idle[-1][1] is kept  # noqa: SLF001
+    return note(f"{what}: a request was answered on {'the same' if same else 'another'} connection")

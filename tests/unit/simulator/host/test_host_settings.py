@@ -12,7 +12,7 @@ from simulator.host.app.hostjson import QueueOptions, allowed_functions, check_v
 from simulator.host.app.settings import is_disabled, is_set, local_settings, prepare, redirect, resolve
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json
-from singleton.settings.connection import resolve_blob_account
+from singleton.settings.connection import CredentialSpec, resolve_blob_account
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,6 +122,16 @@ def test_a_connection_leads_to_the_simulators_storage_however_it_was_spelt(spell
     environment = {spelling: "https://cloud.blob.core.windows.net" if spelling.endswith("Uri") else CLOUD}
     redirect(environment, ["Orders"], {"": OURS})
     assert resolve_blob_account("Orders", environment).endpoint == "http://127.0.0.1:1/ours"
+    assert "cloud" not in " ".join(environment.values())
+
+
+@pytest.mark.parametrize("spelling", ["Orders", "AzureWebJobsOrders__blobServiceUri", "ConnectionStrings:Orders"])
+def test_a_connection_may_lead_to_an_identity(spelling: str) -> None:
+    environment = {spelling: "https://cloud.blob.core.windows.net" if spelling.endswith("Uri") else CLOUD}
+    redirect(environment, ["Orders"], {"__accountname": "ours", "__credential": "managedidentity"})
+    account = resolve_blob_account("Orders", environment)
+    assert account.endpoint == "https://ours.blob.core.windows.net"
+    assert account.credential == CredentialSpec(kind="managed_identity")
     assert "cloud" not in " ".join(environment.values())
 
 
