@@ -205,6 +205,11 @@ def _check_mode(given: Arguments) -> None:
 
 def _checked_times(given: Arguments) -> dict[str, Any]:
     """Return times, in seconds, and counts. ``ConfigurationError``: one is out of range, or two do not go together."""
+    if given.timeout == 0:
+        raise ConfigurationError(
+            "timeout is 0: it must be more than 0 seconds. To ask for the lock once, leave timeout out, and use "
+            "on_contention='skip' or 'raise'"
+        )
     timeout = None if given.timeout is None else seconds(given.timeout, "timeout", above=0)
     at_least, max_hold = span(given.at_least, given.max_hold)
     if given.limit is not None:

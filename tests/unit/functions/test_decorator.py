@@ -117,7 +117,7 @@ REFUSALS: list[tuple[dict[str, object], list[str]]] = [
     ({"on_contention": "Skip"}, ["on_contention is 'Skip'", "did you mean 'skip'?"]),
     ({"on_contention": None}, ["on_contention is None"]),
     ({"on_contention": []}, ["on_contention is []"]),
-    ({"timeout": 0}, ["timeout is 0", "more than 0"]),
+    ({"timeout": 0}, ["timeout is 0", "more than 0", "ask for the lock once"]),
     ({"timeout": -1}, ["timeout is -1", "more than 0"]),
     ({"timeout": float("nan")}, ["timeout is nan"]),
     ({"timeout": float("inf")}, ["timeout is inf"]),
