@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.accounts import TakenSpan, taken
-from simulator.checks.excuses import ASKED, CALL, disturbed, is_broken, span
+from simulator.checks.excuses import ASKED, CALL, asked_last, disturbed, is_broken, span
 from simulator.checks.findings import Finding, by_function, count, violation
 from simulator.checks.losses import ASKS
 from simulator.history.deeds import may_be_repeated
@@ -187,11 +187,10 @@ def _is_unprovoked(history: History, wait: Wait) -> bool:
         return False
     requests = [each for each in history.requests if (each.host, each.worker) == (wait.host, wait.worker)]
     trouble = any(since <= each.t and each.sent <= end and may_be_repeated(each) for each in requests)
-    trouble |= any(each.sent <= end <= each.t for each in requests)
     idle = history.slowness.late(wait.host, STORAGE, start=wait.start - CALL, end=end)
     slow = idle >= min(_SLOW, (end - wait.start) / 2)  # of a request that began before, perhaps
     stood = history.stood(wait.host, wait.worker or 1, since, end) >= _SLOW
     lost = any(
         got.host == wait.host and got.ending == "lost" and since <= got.until <= end for got in history.acquisitions
     )
-    return bool(requests) and not (trouble or slow or stood or lost)
+    return bool(requests) and not (trouble or slow or stood or lost or asked_last(history, wait))

@@ -16,6 +16,8 @@ from simulator.checks.coalesced import LEFT, judge_coalesced
 from simulator.checks.deadlines import too_slow
 from simulator.checks.exclusion import EARLY
 from simulator.checks.excuses import (
+    CALL,
+    asked_last,
     behind_failure,
     disturbed,
     is_long,
@@ -262,6 +264,11 @@ def _caused(history: History, call: Invocation, ran: list[Sight]) -> bool:
     A body may raise an error of a lock, for example of another lock, while its own lock is not lost.
     """
     own = call.blames == "ScopeError" or (call.blames == "ConfigurationError" and bool(ran))
+    own |= call.blames == "StorageUnavailable" and any(
+        (history.function(wait.function).timeout or math.inf) < CALL and asked_last(history, wait)
+        for wait in history.waits
+        if is_of(call, wait)
+    )
     told = [each for each in sections_of(history, call) if each.told is not None]
     if any(body.error == call.blames for body in ran):
         own |= not any(each.owner == call.id for each in told)

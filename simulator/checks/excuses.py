@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import slack
 from simulator.faults.effects import effects_of
-from simulator.history.deeds import outside, patience_told, semaphore_of
+from simulator.history.deeds import SEAT, outside, patience_told, semaphore_of
 from simulator.history.facts import Acquisition, Section, Wait
 from simulator.history.leases import DEADLINE, left_leases
 from simulator.history.outages import covered
@@ -430,6 +430,16 @@ def behind_failure(history: History, call: Invocation) -> list[Strike]:
     silent = hindered(history, call.host, since, call.end)
     silent += history.slowness.late(call.host, STORAGE, start=since, end=call.end)
     return hindering(history, call.host, since, call.end) if silent >= patience - SPARE else []
+
+
+def asked_last(history: History, wait: Wait) -> bool:
+    """Tell whether a wait ended by its time while a request was under way, or just after a grant: writes are unseen."""
+    mine = (each for each in history.requests if (each.host, each.worker) == (wait.host, wait.worker))
+    return any(
+        each.sent <= wait.end <= each.t + _SAID * each.granted
+        for each in mine
+        if each.blob.endswith((f"/{wait.lock}", f"/{wait.lock}{SEAT}"))
+    )
 
 
 def is_of(call: Invocation, deed: Section | Wait) -> bool:

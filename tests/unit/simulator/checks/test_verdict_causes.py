@@ -258,3 +258,18 @@ def test_a_loss_that_only_the_machines_slowness_explains_is_not_judged() -> None
     (said,) = (text for text in slow(5.0).reasons if "too slow" in text)
     assert said.startswith("a hold of 'ship' lost on host-1: not judged")
     assert uncaused(slow(2.0))
+
+
+@pytest.mark.parametrize(("timeout", "granted", "caused"), [(1, 3.9, True), (1, 2.0, False), (10, 3.9, False)])
+def test_a_short_wait_that_ends_just_after_a_grant_may_have_had_no_answer(
+    timeout: float, granted: float, *, caused: bool
+) -> None:
+    made = Story().know(timeout=timeout)
+    made.add(3, "host-1", "invocation_started", function="ship", invocation="i")
+    made.lock(3, "host-1", "waiting", key_lock("a"), "i")
+    made.lease(granted, "host-1", "acquire", f"{key_lock('a')}~next", status=201, lease="seat", took=0.0)
+    made.lock(4, "host-1", "failed", key_lock("a"), "i", reason="StorageUnavailable")
+    ended = {"outcome": "error", "error": "StorageUnavailable: no answer", "blames": "StorageUnavailable"}
+    made.add(4, "host-1", "invocation_ended", function="ship", invocation="i", **ended)
+    found = any("failed with StorageUnavailable, which nothing" in text for text in judge(made.end(30)).violations)
+    assert found is not caused
