@@ -71,7 +71,6 @@ _NOT_DRAWN: Final = {
     "State.write": _SYNC,
     "observe": "changes no request: tests/unit/observing",
     "once(connection)": "a world has one account",
-    "once(outputs)": "a world's functions have no output bindings: tests/unit/patterns/once",
     "start_singleton": _DURABLE,
 }
 """Arguments, or beginnings of their names, and why the worlds don't draw them."""

@@ -474,6 +474,14 @@ async def _(host: Host) -> None:
     _did(ledger, host, "b")
 
 
+@of("another output")
+async def _(host: Host) -> None:
+    ledger = once.Ledger(host.scene.world)
+    call = _did(ledger, host, "me")
+    call.out.set(None)
+    ledger.sent(call, 1)
+
+
 @of("two doers")
 async def _(host: Host) -> None:
     ledger = once.Ledger(host.scene.world)

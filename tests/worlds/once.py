@@ -8,6 +8,7 @@ no effect          one returned a result that no effect had
 done again         one began after another had returned the result, and did it again
 two doers          two had the effect, and both returned normally
 counts after all   one was told that its hold is lost, so its result does not count, and its result is another's
+another output     an invocation set another value of its output than the body that had the effect, of any kind
 
 A call that ends with another error, or is cancelled, says nothing: its result may count, or not.
 """
@@ -19,7 +20,7 @@ from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.hosts.jobs import InvocationContext, ended, inside, without_options
 from simulator.virtual.storage.network import both
@@ -27,6 +28,8 @@ from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once
 from singleton.base.errors import LockLost, SingletonError
+from tests.support.empty_values import EMPTY
+from tests.support.responses import Out
 
 if TYPE_CHECKING:
     import random
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 _NAME: Final = "charge"
 _KEEP: Final = 100_000.0
+_OUTPUTS: Final = (None, *EMPTY[:4], "sent", *EMPTY[5:], b"\0", {"sent": [1]})
+"""What a body sets its output to, by the number of its effect; None: it sets none."""
 
 
 class _Fails(Exception):
@@ -64,7 +69,16 @@ class _Plan:
     @property
     def by_function(self) -> bool:
         """Whether a function does it: of one key all or none."""
-        return int(self.key.rpartition("-")[2]) % 3 == 1
+        return _number(self.key) % 3 == 1
+
+
+def _number(key: str) -> int:
+    return int(key.rpartition("-")[2])
+
+
+def _outputs(key: str) -> Literal["always", "first"]:
+    """Return who sends the outputs of a key."""
+    return "always" if _number(key) % 2 else "first"
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +92,7 @@ class Call:
     effect: int | None = None
     result: Any = None
     until: float = 0.0
+    out: Out = field(default_factory=Out)
 
 
 def start_once(world: World) -> None:
@@ -142,19 +157,21 @@ class _Work:
 
 
 @cache
-def _function(timeout: float | None, *, sync: bool) -> Callable[..., Any]:
+def _function(timeout: float | None, outputs: Literal["always", "first"], *, sync: bool) -> Callable[..., Any]:
     """Return a function that does operations; for one key it is always the same."""
 
-    async def charge_async(work: _Work) -> int:
+    async def charge_async(work: _Work, out: Out) -> int:
         return await work.caller.charge(work.call, work.plan, current_hold())
 
-    def charge(work: _Work) -> int:
+    def charge(work: _Work, out: Out) -> int:
         return work.caller.charge_sync(work.call, work.plan, current_hold())
 
     charge_async.__name__ = charge.__name__
     policy: OnRepeat = "raise" if timeout == 0 else "wait"
     with without_options():
-        declare = once(key=lambda work: work.plan.key, keep=_KEEP, on_contention=policy, timeout=timeout or None)
+        declare = once(
+            key=lambda work: work.plan.key, keep=_KEEP, on_contention=policy, timeout=timeout or None, outputs=outputs
+        )
         return declare(charge if sync else charge_async)
 
 
@@ -181,6 +198,8 @@ class _Caller:
                 result = await self._do(call, plan)
             outcome = "ok"
             self.ledger.returned(call, result)
+            if plan.by_function:
+                self.ledger.sent(call, result)
         except (SingletonError, Refused, _Fails) as error:
             outcome = type(error).__name__
             if isinstance(error, LockLost):
@@ -209,7 +228,7 @@ class _Caller:
     async def _do(self, call: Call, plan: _Plan) -> Any:
         if plan.by_function:
             work, context = _Work(self, call, plan), InvocationContext("charge", call.owner)
-            return await _function(plan.timeout, sync=False)(work, context=context)
+            return await _function(plan.timeout, _outputs(plan.key), sync=False)(work, call.out, context=context)
         async with once(
             _clients()[0], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner
         ) as operation:
@@ -223,7 +242,7 @@ class _Caller:
     def _do_sync(self, call: Call, plan: _Plan) -> Any:
         if plan.by_function:
             work, context = _Work(self, call, plan), InvocationContext("charge", call.owner)
-            return _function(plan.timeout, sync=True)(work, context=context)
+            return _function(plan.timeout, _outputs(plan.key), sync=True)(work, call.out, context=context)
         with once(_clients()[1], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner) as operation:
             if not operation.done:
                 operation.finish(self.charge_sync(call, plan, _hold(operation)))
@@ -290,6 +309,8 @@ class Ledger:
         call.effect = len(done)
         if before := [each for each in self.results.get(call.key, ()) if each.until < call.since]:
             self._blame("done again", call, f"does it again, and {before[0].owner} had returned {before[0].result}")
+        if (output := _OUTPUTS[call.effect % len(_OUTPUTS)]) is not None:
+            call.out.set(output)
         self.world.oracle.reached["effects"] += 1
         self.world.oracle.reached["effects again"] += len(done) > 1
         return call.effect
@@ -322,6 +343,14 @@ class Ledger:
             self._blame("two doers", call, f"has done it, and so has {doers[0].owner}")
         self.world.oracle.reached["results found"] += call.effect is None
         self._compare(call.key)
+
+    def sent(self, call: Call, result: int) -> None:
+        """Take the output of an invocation that returned: of the effect, or of none where only the first sends it."""
+        repeats = call.effect is None
+        wanted = None if repeats and _outputs(call.key) == "first" else _OUTPUTS[result % len(_OUTPUTS)]
+        self.world.oracle.reached["outputs of repeats"] += repeats and wanted is not None
+        if repr(call.out.get()) != repr(wanted):
+            self._blame("another output", call, f"sent {call.out.get()!r} for {result}, and not {wanted!r}")
 
     def _blame(self, check: str, call: Call, text: str) -> None:
         if call.key not in self.deleted:

@@ -112,8 +112,7 @@ ONCE: tuple[Mutant, ...] = (
         old="_outputs(call.arguments) if output.get() is not None}",
         new="_outputs(call.arguments) if output.get()}",
         breaks="an output that was set to an empty text is not set again",
-        by=(FUNCTION_TESTS,),
-        why="the functions of worlds have no outputs",
+        among="once",
     ),
     Mutant(
         name="results of functions are kept for a week",
