@@ -258,6 +258,14 @@ INBOXES: tuple[Mutant, ...] = (
         among="ordered",
     ),
     Mutant(
+        name="a resumed key waits for its next attempt",
+        file=OPERATING,
+        old="position.failures, position.begun, position.until, position.stopped = 0, 0, 0.0, \"\"",
+        new="position.failures, position.begun, position.stopped = 0, 0, \"\"",
+        breaks="a message is tried as late after an operator's resume as without it",
+        among="ordered",
+    ),
+    Mutant(
         name="a resumed key has no bell",
         file=OPERATING,
         old="    if not await service.is_drained(registry, spot):\n",

@@ -74,6 +74,7 @@ def start_ordered(world: World) -> None:
         world.start(machine, office.operates(machine, pace=rng.uniform(10.0, 20.0)), seconds=60.0)
     world.watch(office.watch.look)
     world.oracle.last_checks.append(office.book.must_be_settled)
+    office.impatient = rng.random() < 0.5
 
 
 def start_small_ordered(world: World) -> None:
@@ -124,6 +125,8 @@ class _Office:
     look_every: float
     apart: bool = False
     """Whether each call of a handler is a task of its own, which can be cancelled."""
+    impatient: bool = False
+    """Whether operators also resume keys that wait for their next attempt."""
     plans: dict[int, Plan] = field(default_factory=dict)
     inbox: Inbox = field(init=False)
     book: Postbook = field(init=False)
@@ -283,11 +286,14 @@ class _Office:
                         await self._resends(machine, message)
 
     async def _resumes(self) -> None:
-        for stopped in await self.inbox.astopped():
-            key = self.book.keys[self.book.names.spot(stopped.key)]
-            skip = len(key.sends) % 2 == 0
-            key.skips |= skip
-            await self.inbox.aresume(stopped.key, skip=skip)
+        stopped = [each.key for each in await self.inbox.astopped()]
+        waiting = [key.sends[0].key for key in self.book.keys.values() if self.impatient and key.kept.until]
+        for name in dict.fromkeys((*stopped, *waiting)):
+            spot, since = self.book.names.spot(name), self.world.loop.now
+            skip = name in stopped and len(self.book.keys[spot].sends) % 2 == 0
+            self.book.keys[spot].skips |= skip
+            await self.inbox.aresume(name, skip=skip)
+            self.book.resumed(spot, since)
 
     async def _resends(self, machine: Machine, message: AsideMessage) -> None:
         if message.name not in self._resent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -112,6 +113,7 @@ class Key:
         attempt: the greatest attempt that has failed since failures were last forgotten.
         counted_by: the lease under which an attempt was counted that has not begun; empty: there is none.
         failed_at: what the wall clock showed when a handler failed last.
+        failed_in: when that was, in true time.
         due: what it must show when the message is tried again.
         skips: whether an operator puts a message aside.
     """
@@ -122,6 +124,7 @@ class Key:
     attempt: int = 0
     counted_by: str = ""
     failed_at: float = 0.0
+    failed_in: float = -math.inf
     due: float = 0.0
     skips: bool = False
 

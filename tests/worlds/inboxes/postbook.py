@@ -14,6 +14,7 @@ appended in vain       a message was added to a log that its reader has left
 poisoned too soon      a message was put aside, or stopped its key, before its attempts were used up
 put aside too late     a message was put aside, and it had been handled, and that was kept
 handled though put aside  a message was handled that was put aside before
+resumed in vain        an operator has resumed a key, and what failed before keeps its message from being tried
 message forgotten      a message that was sent is in no log, or at the end neither handled nor put aside
 
 An operator who deletes the blob of a key's lock deletes its offset: from then on its messages may be repeated. One who
@@ -146,8 +147,16 @@ class Postbook(Judge):
         """Take the failure of a handler."""
         key = self.keys[self.names.spot(send.key)]
         key.attempt = max(key.attempt, attempt)
-        key.failed_at = machine.wall()
+        key.failed_at, key.failed_in = machine.wall(), self.world.loop.now
         self.world.oracle.reached["messages that failed"] += 1
+
+    def resumed(self, spot: str, since: float) -> None:
+        """Take the end of a resume that an operator began at ``since``."""
+        key = self.keys[spot]
+        self.world.oracle.reached["keys resumed"] += 1
+        if key.failed_in < since and (key.kept.stopped or key.kept.until):
+            waits = "stands still" if key.kept.stopped else f"waits until {key.kept.until:.1f}"
+            self._blame("resumed in vain", f"{spot} was resumed, and {waits}")
 
     # --- the service --------------------------------------------------------------------------------------------------
 
