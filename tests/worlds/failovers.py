@@ -224,8 +224,8 @@ class _Stranger(OtherHost):
         oracle.reached[f"bodies of {self.whose}"] += 1
         hold, ends = self._begun(belief, "stranger", token), loop.time() + seconds
         keeping = asyncio.create_task(self._keep(belief))
-        while (now := loop.time()) < min(ends, belief.deadline):  # noqa: ASYNC110 - it moves
-            await asyncio.sleep(min(ends, belief.deadline) - now)
+        while (left := min(ends, belief.deadline) - loop.time()) > 0:
+            await (asyncio.sleep(left) if keeping.done() else asyncio.wait({keeping}, timeout=left))
         oracle.leave(hold)
         keeping.cancel()
         await asyncio.wait({keeping})
@@ -233,13 +233,16 @@ class _Stranger(OtherHost):
     whose = "another library"
 
     async def _keep(self, belief: Lease) -> None:
-        """Renew the lease in time."""
-        while True:
+        """Renew the lease in time, until a renewal is refused."""
+        while not belief.overdue():
             await asyncio.sleep(_RENEWAL)
-            sent = asyncio.get_running_loop().time()
-            with suppress(StoreFailure):
+            sent = belief.loop.time()
+            try:
                 await self._asked(self._store.renew(self._lock, belief.id))
                 belief.deadline = sent + _PERIOD * 14 / 15
+            except StoreFailure as failure:
+                if failure.loss is not None:
+                    belief.deadline = belief.loop.time()
 
 
 class _Foreign(_Stranger):
