@@ -144,7 +144,8 @@ class Arrival:
                         answer = await self._ask(registry)
                     answered, trouble = loop.time(), None
                 except TimeoutError:
-                    raise trouble or self._refused or self._silence() from None
+                    none = self._silence() if answered == came else self._in_vain(seat)
+                    raise trouble or self._refused or none from None
                 except StorageUnavailable as error:
                     trouble = error.with_traceback(None)
                     if loop.time() - answered >= PATIENCE:

@@ -127,6 +127,12 @@ async def _tried_too_early(host: Host) -> None:
     desk.gets(1, attempt=2)
 
 
+async def _resumed_in_vain(host: Host) -> None:
+    desk = Desk(host)
+    desk.keeps(failures=1, until=1e10)
+    desk.book.resumed(KEY, host.scene.world.loop.now)
+
+
 async def _handled_while_stopped(host: Host) -> None:
     desk = Desk(host)
     await desk.sent(1)
@@ -290,6 +296,7 @@ INBOXES: Final[dict[str, Callable[[Scene], None]]] = {
     "miscounted": _of(_miscounted),
     "tried too early": _of(_tried_too_early),
     "handled while stopped": _of(_handled_while_stopped),
+    "resumed in vain": _of(_resumed_in_vain),
     "offset put back": _of(_put_back),
     "kept unhandled": _of(_kept_unhandled),
     "deleted unread": _of(_deleted_unread),

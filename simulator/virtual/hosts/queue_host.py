@@ -137,7 +137,7 @@ async def invoke(
     ``keys`` has the key of the lock for each mode; ``failures`` are errors that a function itself may raise;
     ``attempt``: which try it is, from 0.
     """
-    outcome, blamed = "cancelled", ""
+    outcome, blamed, since = "cancelled", "", world.loop.now
     world.oracle.listening.invoked(machine, invocation, function)
     world.note(machine.name, "invocation_started", function=function, invocation=invocation, message=message)
     if keys is not None:
@@ -148,6 +148,8 @@ async def invoke(
         outcome = "ok"
     except SingletonError as error:
         outcome = blamed = type(error).__name__
+        if not world.oracle.listening.listens(function):
+            world.oracle.errors.ended_with(machine, invocation, since, error)
     except Refused as error:
         outcome = type(error).__name__
     except failures:

@@ -122,6 +122,11 @@ class Conduct:
         """Tell whether a machine was up in the last ``seconds``, and none of its requests went wrong."""
         return not machine.stopped_since(seconds) and not self.troubled(machine, seconds)
 
+    def met_trouble(self, machine: Machine, lock: str, since: float) -> bool:
+        """Tell whether a request for a lock, one of its slots or its seat went wrong, or was slow, since a time."""
+        sent = (times for (host, name), times in self._bad.items() if host == machine.name and name.startswith(lock))
+        return any(times[-1] >= since for times in sent if times)
+
     def denied(self, machine: Machine, seconds: float) -> bool:
         """Tell whether the service denied a machine anything in the last ``seconds``."""
         return self.evidence.loop.now - self._denied.get(machine.name, float("-inf")) <= seconds

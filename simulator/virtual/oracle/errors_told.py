@@ -1,4 +1,4 @@
-"""The errors that a wait for a lock ends with: is each one true, by the service's own record since the wait began?
+"""The errors of waits for locks, and of invocations: is each one true, by the service's own record since it began?
 
 no trouble to tell of  ``StorageUnavailable``, and a usable answer had come in the minute before (single attempts: 10 s)
 nobody denied          ``StorageDenied``, and the service had refused this host nothing in the wait
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 _TURN: Final = 1.1
 """Polling intervals for which a process that had its turn leaves a lock alone."""
 _ROUNDING: Final = 0.01
+
+_UNTRUE: Final[dict[type[SingletonError], str]] = {
+    StorageDenied: "nobody denied",
+    StorageUnavailable: "no trouble to tell of",
+    LockNotAcquired: "nobody was inside",
+}
 
 HostBlob = tuple[str, str]
 """The name of a machine, and of a blob."""
@@ -123,6 +129,29 @@ class ErrorChecks(Checks):
                     self._blame("nobody denied", f"{told}: {error}")
             case LockNotAcquired(reason=None | "in use here"):
                 self._must_have_been_inside(wait, error, told)
+
+    def ended_with(self, machine: Machine, invocation: str, since: float, error: SingletonError) -> None:
+        """Judge the error of an invocation that began at ``since``, also one that was made after its waits."""
+        bounds, lock = self.evidence.bounds, error.lock or ""
+        since -= (_TURN * bounds.poll + CALL) * bounds.drift
+        ago = self.evidence.loop.now - since
+        if machine.stopped_since(ago) or self.conduct.strange(machine, ago):
+            return
+        match error:
+            case StorageDenied():
+                true = self._denied.get(machine.name, -math.inf) >= since
+            case StorageUnavailable():
+                true = self.conduct.met_trouble(machine, lock, since)
+            case LockNotAcquired(reason=None):
+                blobs = [name for name in self.evidence.service.names() if name.startswith(lock)]
+                answers = (self._taken, self._given_back)
+                true = any(self.evidence.service.held_until(name) >= since for name in blobs)
+                true |= any(times.get((machine.name, name), -math.inf) >= since for name in blobs for times in answers)
+            case _:
+                return
+        self.evidence.reached[f"errors of invocations: {type(error).__name__}"] += 1
+        if not true:
+            self._blame(_UNTRUE[type(error)], f"{invocation} ended with: {error}; and that was not so for {ago:.0f} s")
 
     def _must_have_failed(self, wait: LockWait, error: StorageUnavailable, told: str) -> None:
         now, reached = self.evidence.loop.now, self.evidence.reached

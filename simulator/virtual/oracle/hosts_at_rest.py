@@ -1,12 +1,15 @@
 """What the locks of a host keep when nobody uses them: nothing of a hold whose lease was given back.
 
-left of a hold   nobody of a host has a lock or waits for one, and a task, a timer or an entry of a hold is left there
+left of a hold   nobody of a host has a lock or waits for one, and a task, a timer, an entry or a span of a hold is left
+
+A span begins and ends with the events of its wait or hold.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType, MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any, Final
@@ -23,16 +26,30 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
     from simulator.virtual.time.machine import Machine
+    from singleton.base.events import LockEvent
 
 _OF_A_HOLD: Final = (Hold, SectionRecord, Renewable, Waiter, CallResult, asyncio.Task)
+_BEGIN: Final = ("waiting", "acquired")
+_END: Final = ("contended", "coalesced", "failed", "released")
+_FOR_LIFE: Final = ("listener", "leadership")
+"""Modes whose holds have no spans."""
 _MANY: Final = (list, tuple, set, frozenset, deque)
 
 
+@dataclass(slots=True)
 class RestChecks(Checks):
     """Counts, at a time of quiet, what is left on a machine at rest."""
 
     connections: tuple[type, ...] = ()
     """The kinds of what is kept for the next request."""
+    _spans: defaultdict[Machine, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
+
+    def hear(self, machine: Machine, event: LockEvent) -> None:
+        """Take an event of a machine."""
+        if event.kind in _BEGIN and event.mode not in _FOR_LIFE:
+            self._spans[machine][event.use] = f"{event.owner}'s {event.kind} of {event.lock}"
+        elif event.kind in _END:
+            self._spans[machine].pop(event.use, None)
 
     def take(self, machine: Machine, roots: Mapping[str, object], jobs: Container[asyncio.Task[Any]]) -> None:
         """Blame what is left on a machine at rest; ``roots``: what its locks keep, by name."""
@@ -42,7 +59,13 @@ class RestChecks(Checks):
             task.get_name() for task, host in loop.leftover_tasks().items() if host is machine and task not in jobs
         ]
         timers = [name for timer in loop.timers(machine) if (name := self._name(timer))]
-        left = [*(f"the task {name}" for name in tasks), *(f"the timer of {name}" for name in timers), *entries(roots)]
+        spans = [f"the span of {name}" for name in self._spans[machine].values()]
+        left = [
+            *spans,
+            *(f"the task {name}" for name in tasks),
+            *(f"the timer of {name}" for name in timers),
+            *entries(roots),
+        ]
         if left:
             self._blame("left of a hold", f"{machine.name} is at rest, and keeps {left[0]}")
 

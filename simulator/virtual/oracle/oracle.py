@@ -142,6 +142,8 @@ class Oracle(Evidence):
     def enter(self, body: RunningBody) -> None:
         """Take the beginning of a body."""
         self.reached["bodies"] += 1
+        if body.shared and not any(known.owner == body.hold.owner for known in self.book.open(body.machine)):
+            self.ends.begun(body.machine, body.hold)  # of a listener's lease: no wait ended with it
         self.conduct.entered(body)
         for other in self._bodies[body.lock]:
             self._meet(body, other)

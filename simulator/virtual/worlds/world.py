@@ -357,7 +357,10 @@ class World:
         self.oracle.reached[f"fault: {fault.kind}"] += 1
 
     def _hear(self, event: LockEvent) -> None:
-        if self.over or event.mode not in _GUARDED:  # what lock clients do is told by workloads
+        if self.over:
+            return
+        self.oracle.rest.hear(here(), event)
+        if event.mode not in _GUARDED:  # what lock clients do is told by workloads
             return
         self._chronicle.hear(here().name, event)
         self.oracle.hear(event)

@@ -176,6 +176,14 @@ COALESCING: tuple[Mutant, ...] = (
         among="coalesce",
     ),
     Mutant(
+        name="a last look that is not answered in time is silence",
+        file="singleton/functions/coalescing.py",
+        old="none = self._silence() if answered == came else self._in_vain(seat)",
+        new="none = self._silence()",
+        breaks="a repeated delivery whose time is up is told that the storage did not answer, and it did",
+        among="coalesce",
+    ),
+    Mutant(
         name="a failed waiter leaves its word on the seat",
         file=SEAT,
         old="            if not self._begun and lease.alive():\n",

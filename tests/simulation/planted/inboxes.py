@@ -260,8 +260,8 @@ INBOXES: tuple[Mutant, ...] = (
     Mutant(
         name="a resumed key waits for its next attempt",
         file=OPERATING,
-        old="position.failures, position.begun, position.until, position.stopped = 0, 0, 0.0, \"\"",
-        new="position.failures, position.begun, position.stopped = 0, 0, \"\"",
+        old='position.failures, position.begun, position.until, position.stopped = 0, 0, 0.0, ""',
+        new='position.failures, position.begun, position.stopped = 0, 0, ""',
         breaks="a message is tried as late after an operator's resume as without it",
         among="ordered",
     ),

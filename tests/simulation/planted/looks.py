@@ -219,6 +219,22 @@ LOOKS: tuple[Mutant, ...] = (
         among="mutex",
     ),
     Mutant(
+        name="a cancelled wait has no end",
+        file="singleton/clients/request_events.py",
+        old="    except BaseException as error:\n        tell_failed(call, error)\n",
+        new="    except Exception as error:\n        tell_failed(call, error)\n",
+        breaks="the span of a wait that was cancelled is never ended",
+        among="clients",
+    ),
+    Mutant(
+        name="a seat of a listener goes on after its end",
+        file="singleton/functions/candidacy.py",
+        old="        record.lost.freeze()\n        record.settle()\n",
+        new="        record.settle()\n",
+        breaks="the hold of an invocation of a listener says after its end that it is owned",
+        among="listener",
+    ),
+    Mutant(
         name="ended tasks are kept",
         file=REGISTRY,
         old="        task.add_done_callback(self._companions.pop)\n",
