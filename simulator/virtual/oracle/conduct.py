@@ -91,6 +91,8 @@ class Conduct:
     _last_renewal: dict[str, float] = field(default_factory=dict)
     _renewals: dict[str, list[_Sent]] = field(default_factory=lambda: defaultdict(list))
     _bad: dict[tuple[str, str], list[float]] = field(default_factory=lambda: defaultdict(list))
+    _condition_failed: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When a host was last told that a blob, or its lease, is another one than it thought."""
     _in_vain: dict[tuple[str, str], deque[float]] = field(default_factory=lambda: defaultdict(deque))
     _silent_since: dict[tuple[str, str], float] = field(default_factory=dict)
     _trouble: dict[str, float] = field(default_factory=dict)
@@ -124,8 +126,9 @@ class Conduct:
 
     def met_trouble(self, machine: Machine, lock: str, since: float) -> bool:
         """Tell whether a request for a lock, one of its slots or its seat went wrong, or was slow, since a time."""
-        sent = (times for (host, name), times in self._bad.items() if host == machine.name and name.startswith(lock))
-        return any(times[-1] >= since for times in sent if times)
+        bad = {place: times[-1] for place, times in self._bad.items() if times}
+        met = (*bad.items(), *self._condition_failed.items())
+        return any(at >= since for (host, name), at in met if host == machine.name and name.startswith(lock))
 
     def denied(self, machine: Machine, seconds: float) -> bool:
         """Tell whether the service denied a machine anything in the last ``seconds``."""
@@ -261,6 +264,8 @@ class Conduct:
             self._silent_since.pop((request.machine.name, request.name), None)
         if status in (401, 403):
             self._denied[request.machine.name] = now
+        if status == 412:
+            self._condition_failed[request.machine.name, request.name] = now
         refused = status in (404, 409, 412) and request.call in ("acquire", "write", "put")
         if refused or (request.call == "read" and failure is None and answer.held):
             self._refused[request.machine.name, request.name] = now
