@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.patterns.outbox import Message
-from tests.worlds import outboxes, rowclaims
+from tests.worlds import outboxes, rowclaims, starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -103,6 +106,28 @@ async def _stale_claimer(host: Host) -> None:
     work._renews(claim)
 
 
+def _starter(host: Host) -> starts._Starter:
+    world = host.scene.world
+    return starts._Starter(starts._Hub(world, Random(1)), host.machine, "me", world.loop.now)
+
+
+async def _started_at_once(host: Host) -> None:
+    starter = _starter(host)
+    starter.hub.begins(starter, "order")
+    with suppress(Exception):
+        starter.hub.begins(_starter(host), "order")
+
+
+async def _told(host: Host, *, started: bool) -> None:
+    _starter(host).hub.told(_starter(host), "order", started=started)
+
+
+async def _start_forgotten(host: Host) -> None:
+    starter = _starter(host)
+    starter.saw = True
+    starter.hub.failed(starter)
+
+
 def _of(part: Callable[[Host], Coroutine[Any, Any, None]]) -> Callable[[Scene], None]:
     return lambda scene: scene.a.plays(part)
 
@@ -121,4 +146,8 @@ PATTERNS: Final[dict[str, Callable[[Scene], None]]] = {
     "claimed too often": _of(_claimed_too_often),
     "done twice": _of(_done_twice),
     "stale claimer": _of(_stale_claimer),
+    "started at once": _of(_started_at_once),
+    "started by others": _of(partial(_told, started=True)),
+    "nobody in the way": _of(partial(_told, started=False)),
+    "start forgotten": _of(_start_forgotten),
 }

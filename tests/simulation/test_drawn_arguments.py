@@ -15,7 +15,6 @@ _NO_REQUEST = "no request and no wait: tests/unit has each value"
 _ONE_QUEUE = "a world has one inbox, and names of queues and accounts change no request: tests/unit/patterns/ordered"
 _OTHER_TABLE = "a statement of one row, in the user's own transaction: tests/integration has it on real databases"
 _BY_BLOCK = "worlds enter and leave the block, which calls it"
-_DURABLE = "needs an orchestrator: tests/unit/patterns/test_durable.py"
 _NOT_DRAWN: Final = {
     "@singleton(defer_delay)": "the option of the app is drawn, and the guard reads one option",
     "@singleton(listener_lock_period)": "the option of the app is drawn, and the guard reads one option",
@@ -71,7 +70,7 @@ _NOT_DRAWN: Final = {
     "State.write": _SYNC,
     "observe": "changes no request: tests/unit/observing",
     "once(connection)": "a world has one account",
-    "start_singleton": _DURABLE,
+    "start_singleton(connection)": "a world has one account",
 }
 """Arguments, or beginnings of their names, and why the worlds don't draw them."""
 

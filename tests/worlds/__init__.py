@@ -83,6 +83,7 @@ register(
         "nested": _named("nested", "start_nested", "nested"),
         "limits": _named("limits", "start_limits"),
         "arguments": _named("arguments", "start_arguments", "arguments"),
+        "starts": _named("starts", "start_starts", "starts"),
         "small-client": _small("clients.clients", "start_small_client", "clients.book", "clients.uses"),
         "small-set": _small("clients.clients", "start_small_set", "clients.book", "clients.uses"),
         "small-failover": _small("failovers", "start_small_failover", hosts=3),

@@ -140,4 +140,28 @@ PATTERNS: tuple[Mutant, ...] = (
         by=(f"{SUITE}::test_patterns[a_row_that_fails_comes_again_after_its_rest_and_is_failed_in_the_end]",),
         why="claimers of a world look once a second, and no promise is about that rest",
     ),
+    Mutant(
+        name="a start does not wait until its instance is shown",
+        file="singleton/patterns/durable.py",
+        old="_UNTIL_VISIBLE = 10.0",
+        new="_UNTIL_VISIBLE = 0.0",
+        breaks="the next caller sees nothing that runs, and starts as well",
+        among="starts",
+    ),
+    Mutant(
+        name="a start whose answer was lost has failed",
+        file="singleton/patterns/durable.py",
+        old="        if seen is None or hold.lost.is_set():\n",
+        new="        if True:\n",
+        breaks="a caller is told that nothing was started, and it runs",
+        among="starts",
+    ),
+    Mutant(
+        name="an orchestration that runs counts as started",
+        file="singleton/patterns/durable.py",
+        old="            return Started(instance_id=instance_id, started=False, status=before.status)",
+        new="            return Started(instance_id=instance_id, started=True, status=before.status)",
+        breaks="several callers are told that they started one orchestration",
+        among="starts",
+    ),
 )
