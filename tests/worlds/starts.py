@@ -12,6 +12,7 @@ replace one that has not ended.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import types
 from dataclasses import dataclass, field
@@ -126,7 +127,9 @@ class _Hub(Judge):
 
     async def carried(self, act: Callable[[], Any], then: Callable[[Any], None]) -> Any:
         """Do this there: a request that is on its way arrives, whatever becomes of its sender."""
-        return await asyncio.shield(asyncio.ensure_future(self._carry(act, then)))
+        asked = asyncio.get_running_loop().create_task(self._carry(act, then), context=contextvars.Context())
+        asked.add_done_callback(lambda task: task.cancelled() or task.exception())  # its sender may be gone
+        return await asyncio.shield(asked)
 
     async def _carry(self, act: Callable[[], Any], then: Callable[[Any], None]) -> Any:
         await self._travel()
@@ -203,9 +206,11 @@ class _Hub(Judge):
         """Judge a start that meets an instance: under the lock nobody began one since the caller looked."""
         self.world.oracle.reached["starts that meet an instance"] += 1
         calm = self._in_peace(starter.machine) and self._in_peace(other.by.machine)
-        if starter is not other.by and calm and not self.world.oracle.book.meddled:
+        if starter is not other.by and calm:
             since = f"{self.world.loop.now - other.since:.1f} s after {other.by.name} has started it"
             self._blame("started at once", f"{starter.name} starts an orchestration {since}")
 
     def _in_peace(self, machine: Machine) -> bool:
-        return not machine.crashed and self.world.oracle.conduct.well(machine, _PEACE)
+        """Tell whether all was well with a host, and no operator has ended a lease: then somebody is without it."""
+        oracle = self.world.oracle
+        return not machine.crashed and not oracle.book.meddled and oracle.conduct.well(machine, _PEACE)
