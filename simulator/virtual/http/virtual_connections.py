@@ -75,6 +75,8 @@ class HttpExchange:
     """Whether it is a request that the call needs."""
     coming: HttpAnswer | Spoilt | None = None
     got: HttpAnswer | Spoilt | None = None
+    refused: str = ""
+    """The token that the answer refuses."""
 
 
 @dataclass(slots=True, eq=False)
@@ -317,7 +319,7 @@ class VirtualConnection(asyncio.Transport):
         if not left:
             self._answering, self._idle_since = None, self._protocol.loop.time()
             exchange.got = got
-            self._note_end(request, got, close=close)
+            self._note_end(request, exchange, got, close=close)
         self._read(part)
         if left:
             self._protocol.loop.call_soon(partial(self._feed, request, exchange, got, left, close=close))
@@ -327,7 +329,9 @@ class VirtualConnection(asyncio.Transport):
         elif not isinstance(got, Spoilt) and (kept := self._wire.rng.choice(_KEPT)) is not None:
             self._protocol.loop.call_later(kept, self._end_by_service, self._uses)
 
-    def _note_end(self, request: HeardRequest, got: HttpAnswer | Spoilt, *, close: bool) -> None:
+    def _note_end(
+        self, request: HeardRequest, exchange: HttpExchange, got: HttpAnswer | Spoilt, *, close: bool
+    ) -> None:
         """Note why a host may not use the connection again, which has read the whole answer."""
         if isinstance(got, Spoilt):
             self._ended = "its last answer was none" if got.how != "page" else ""
@@ -336,7 +340,8 @@ class VirtualConnection(asyncio.Transport):
                 self._ended = "the body of its last request is not read to the end"
             return
         if got.status == 401 and "authorization" in request.headers:
-            self._of_host.refused.setdefault(request.headers.get("authorization", ""), self._protocol.loop.time())
+            exchange.refused = request.headers.get("authorization", "")
+            self._of_host.refused.setdefault(exchange.refused, self._protocol.loop.time())
         if close:
             self._ended = "the service has said that it closes it"
         elif request.body and got.status >= 300:

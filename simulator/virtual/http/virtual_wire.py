@@ -132,6 +132,8 @@ def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
             ASKING.set(before)  # by no token: who closes a coroutine may do so in another context
             if told is not asking:
                 store.watch.compare(store.machine, asking, told)
+            elif asking.exchanges:  # its time was up before it handled the answer
+                store.watch.hosts[store.machine].refused.pop(asking.exchanges[-1].refused, None)
         return told
 
     return ask
