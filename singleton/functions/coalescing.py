@@ -144,7 +144,7 @@ class Arrival:
                         answer = await self._ask(registry)
                     answered, trouble = loop.time(), None
                 except TimeoutError:
-                    none = self._silence() if answered == came else self._in_vain(seat)
+                    none = self._silence() if answered == came else self._in_vain(asked)
                     raise trouble or self._refused or none from None
                 except StorageUnavailable as error:
                     trouble = error.with_traceback(None)

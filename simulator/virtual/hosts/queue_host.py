@@ -148,8 +148,7 @@ async def invoke(
         outcome = "ok"
     except SingletonError as error:
         outcome = blamed = type(error).__name__
-        if not world.oracle.listening.listens(function):
-            world.oracle.errors.ended_with(machine, invocation, since, error)
+        world.oracle.errors.ended_with(machine, invocation, since, error)
     except Refused as error:
         outcome = type(error).__name__
     except failures:

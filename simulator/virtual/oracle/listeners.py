@@ -117,10 +117,6 @@ class ListenerChecks(Checks):
         """Take the listeners' guards of the functions that will be called, by name."""
         self._guards.update(guards)
 
-    def listens(self, function: str) -> bool:
-        """Tell whether a function is a listener: its errors are judged here."""
-        return function in self._guards
-
     # --- what the hosts say -------------------------------------------------------------------------------------------
 
     def hear(self, event: LockEvent, machine: Machine) -> None:
