@@ -50,7 +50,7 @@ _WORLDS: Final = {
     "outbox": 2,
     "rows": 4,
     "semaphore": 3,
-    "starts": 2,
+    "starts": 6,
     "state": 3,
 }
 """How many worlds of which workloads: together they draw what all workloads draw."""
