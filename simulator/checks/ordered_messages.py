@@ -37,6 +37,10 @@ _FIRST_PAUSE: Final = 1.0
 """Seconds until a message that failed is tried again; twice as long after each further failure."""
 _LONGEST_PAUSE: Final = 60.0
 _SLACK: Final = 0.25
+_LATE: Final = 5.0
+"""Seconds by which a bell may come late: whole seconds of a queue, and looks at the queue."""
+_PASSED: Final = 2
+"""Messages that must have passed one whose next try was due."""
 _GIVEN_UP: Final = ("failed", "stopped")
 
 Wrong: TypeAlias = "tuple[str, Sight | PatternUse]"
@@ -83,7 +87,11 @@ def judge_ordered(history: History) -> Iterator[Finding]:
     handled = {sight.item.inbox for sight in history.sights if sight.item}
     for inbox, what, run in _wrongly_told(history):
         wrong[f"inbox {inbox!r}", what].append(run)
-    for (inbox, key), messages in _inboxes(history).items():
+    inboxes = _inboxes(history)
+    fresh: dict[str, list[MessageRuns]] = defaultdict(list)
+    for (inbox, _), messages in inboxes.items():
+        fresh[inbox] += _to_idle_keys(history, messages)
+    for (inbox, key), messages in inboxes.items():
         for what, shown in _wrong_in(history, messages):
             wrong[f"inbox {inbox!r}", what].append(shown)
         stopped = any(each.stops and each.spent(each.attempts) < each.over(history) for each in messages)
@@ -102,7 +110,7 @@ def judge_ordered(history: History) -> Iterator[Finding]:
                 wrong[f"inbox {inbox!r}", "was sent, and never handled"].append(send)
         resumed = any(use.of == "resumed inbox" and use.name == inbox for use in history.uses)
         for each in messages if not resumed else ():
-            for what, shown in _tries_of(history, each):
+            for what, shown in _tries_of(history, each, fresh[inbox], messages):
                 wrong[f"inbox {inbox!r}", what].append(shown)
     for name, uses in _outboxes(history).items():
         for what, shown in (*_wrong_of(uses), *_wrongly_numbered(history, uses)):
@@ -201,8 +209,22 @@ def _wrong_in(history: History, messages: list[MessageRuns]) -> Iterator[Wrong]:
         last = run if last is None or run.end > last.end else last
 
 
-def _tries_of(history: History, message: MessageRuns) -> Iterator[Wrong]:
-    """Yield tries beyond the app's ``attempts``, and tries before the pause that a failure is followed by."""
+def _to_idle_keys(history: History, messages: list[MessageRuns]) -> Iterator[MessageRuns]:
+    """Yield the handled messages of a key that were sent when the key had no others: each had a bell of its own."""
+    over = -math.inf
+    for each in messages:
+        if each.send and each.send.ok and each.runs and over <= each.send.start:
+            yield each
+        over = max(over, each.over(history))
+
+
+def _tries_of(
+    history: History, message: MessageRuns, fresh: list[MessageRuns], of_key: list[MessageRuns]
+) -> Iterator[Wrong]:
+    """Yield what is wrong with the tries of a message that failed: too many, too early, too late; and its end.
+
+    ``fresh``: messages of its inbox that were sent to idle keys. ``of_key``: the messages of its key.
+    """
     most = [run.item.attempts for run in message.runs if run.item and run.item.attempts]
     again = [history.function(run.function).decorated for run in message.runs]  # a decorator may try again by itself
     if len(most) < len(message.runs) or not most or any(again):
@@ -221,6 +243,53 @@ def _tries_of(history: History, message: MessageRuns) -> Iterator[Wrong]:
         early = after.start - before.end < pause - _SLACK
         if early and number < min(most) and failed[:number] == message.runs[:number]:
             yield f"was tried again before the {pause:g} s that follow its failure {number}", after
+    if failed == message.runs and all(run.function in history.functions for run in failed):
+        yield from _passed_over(history, message, fresh)
+        if len(failed) >= max(most):
+            yield from _not_put_aside(history, message, of_key)
+
+
+def _passed_over(history: History, message: MessageRuns, fresh: list[MessageRuns]) -> Iterator[Wrong]:
+    """Yield a failure after which consumers handled messages that were sent long after the next try was due.
+
+    A bell that a host has received may wait there for a free thread.
+    """
+    for number, run in enumerate(message.runs[: message.attempts - 1], 1):
+        again = min((each.start for each in message.runs[number:]), default=math.inf)
+        late = history.slowness.late(*history.hosts, STORAGE, start=run.end, end=min(again, history.end))
+        due = run.end + min(_FIRST_PAUSE * 2.0 ** (number - 1), _LONGEST_PAUSE) + _LATE + late
+        later = sorted(each.runs[0].start for each in fresh if each.send and each.send.start > due)
+        later = [t for t in later if t < again and not _waits(history, run, t)]
+        if len(later) >= _PASSED and not _is_struck(history, message.runs, later[_PASSED - 1]):
+            yield f"was not tried again when it was due after failure {number}", run
+
+
+def _waits(history: History, run: Sight, t: float) -> bool:
+    """Tell whether an invocation of the handler of this run was under way at a time, and had not begun a run."""
+    begun = {(each.host, each.invocation) for each in history.sights if each.start <= t}
+    return any(
+        call.function == run.function and call.start < t < call.end and (call.host, call.id) not in begun
+        for call in history.invocations
+    )
+
+
+def _not_put_aside(history: History, message: MessageRuns, of_key: list[MessageRuns]) -> Iterator[Wrong]:
+    """Yield the last failure of a message of which no blob was made, though its key went on."""
+    last = message.runs[-1]
+    item = last.item
+    if item is None or item.stops or not history.made:
+        return
+    went_on = [each.runs[0].start for each in of_key if each.runs and each.runs[0].start > last.end]
+    went_on += [
+        each.end
+        for each in history.invocations
+        if (each.host, each.id, each.ending) == (last.host, last.invocation, "ok")
+    ]
+    until = min(went_on, default=math.inf)
+    aside = f"/inbox/{_queue(item.inbox)}/aside/"
+    is_aside = any(aside in blob and blob.endswith(f"/{item.id}") for _, blob in history.made)
+    if until < math.inf and not is_aside and not _is_struck(history, message.runs, until):
+        yield "failed for the last time, and was not put aside", last
 
 
 def _wrongly_told(history: History) -> Iterator[tuple[str, str, Sight]]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from simulator.checks.excuses import ASKED, behind_failure, behind_loss, behind_overlap, behind_return
 from simulator.checks.findings import Finding, by_function, count
 from simulator.checks.messages import stood_still
+from simulator.checks.second_tries import FAILED
 from simulator.history.deeds import bodies_of
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
         looked_at["sites"] = ("Apps that run one function share its lock.", apps)
     if claims := sum((use.of, use.what) == ("rows", "claim") for use in history.uses):
         looked_at["rows"] = ("A row has one claimer at a time, and a stale claimer is refused.", {"claims": claims})
+    if failures := sum(use.of in {"outbox", "rows"} and use.what in FAILED for use in history.uses):
+        looked_at["tries"] = ("What failed is tried again when it is due.", {"failed attempts": failures})
     return tuple(
         CheckResult(name=name, promise=promise, looked_at=numbers, findings=tuple(findings[name]))
         for name, (promise, numbers) in looked_at.items()

@@ -60,6 +60,7 @@ from simulator.checks.names import judge_names
 from simulator.checks.ordered_messages import judge_ordered, unseen_messages
 from simulator.checks.reports import CheckResult, FaultReport, judge_sessions, report_checks, report_faults
 from simulator.checks.rows import judge_rows
+from simulator.checks.second_tries import judge_second_tries
 from simulator.checks.shown_holds import judge_shown
 from simulator.checks.sites import judge_sites
 from simulator.checks.starts import judge_starts
@@ -230,6 +231,7 @@ def judge(records: Sequence[Record]) -> Verdict:
             "kept": judge_kept(history),
             "ordered": judge_ordered(history),
             "rows": judge_rows(history),
+            "tries": judge_second_tries(history),
             "failovers": judge_failovers(history, failovers),
             "messages": of_messages,
             "copies": judge_copies(history),

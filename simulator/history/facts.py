@@ -168,6 +168,7 @@ class PatternUse:
         name: of the lock, inbox or outbox. key: of the operation or the message. place: in an outbox; a row's version.
         queue: for the bells of an inbox. digest: of the value that was written, read or sent; empty: no value.
         default: of a read's default. caller: the function for whose invocation it was asked; empty: not known.
+        found: the work that a look of a claimer got, by its id or its row's key.
         hold: the hold of the guard under which it was asked; None: of a lock client, or of nobody.
         ok: whether the call returned; an open use, and one that raised, may have had its effect or not.
     """
@@ -185,6 +186,8 @@ class PatternUse:
         "outbox",
         "resumed inbox",
         "rows",
+        "look",
+        "touch",
         "instance",
     ]
     what: str
@@ -194,14 +197,15 @@ class PatternUse:
     key: str = ""
     id: str = ""
     place: int = 0
-    left: int = 0  # how many more tries its relay has for an outbox's message
+    left: int = 0  # how many more tries there are for an outbox's message or a row; for how many a look has room
     attempt: int = 0  # the number of such a try, as the message tells; 0: not told
     token: int = 0  # the message's fencing token; 0: not told, or locking is switched off
     queue: str = ""
     where: str = ""  # the container of a block of ``once``; that of ``hold.state`` is the key; a destination
     digest: str = ""
     default: str | None = None
-    keep: float = math.inf  # seconds after which what was written may be forgotten
+    found: tuple[str, ...] = ()
+    keep: float = math.inf  # seconds after which what was written may be forgotten, or what failed is to be tried again
     hold: Acquisition | None = None
     ok: bool = False
 

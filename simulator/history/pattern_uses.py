@@ -36,7 +36,7 @@ class PatternUses:
             texts = ("invocation", "of", "what", "name", "key", "id", "queue", "digest", "where")
             told: dict[str, Any] = {name: record.text(name) for name in texts}
             told |= {name: int(record.get(name) or 0) for name in ("place", "left", "attempt", "token")}
-            told |= {"keep": float(record.get("keep") or math.inf)}
+            told |= {"keep": math.inf if record.get("keep") is None else float(record.get("keep"))}
             hold = _hold(record, f"/{told['name']}", holds)
             caller = next((call.function for call in calls), "")
             self._open[number] = PatternUse(host=record.host, start=record.t, hold=hold, caller=caller, **told)
@@ -49,7 +49,8 @@ class PatternUses:
             use = self._open.pop(number)
             use.end, use.ok, use.default = record.t, "error" not in record.fields, record.get("default")
             use.digest = record.text("digest") if "digest" in record.fields else use.digest
-            use.id = record.text("id") or use.id
+            use.id, use.found = record.text("id") or use.id, tuple(record.get("found") or ())
+            use.left = int(record.get("left") or 0) if use.of == "look" else use.left
             if use.what == "read" and record.get("reason") == NOT_UNDERSTOOD:  # the call returned: it is no value
                 use.digest, use.ok = NOT_UNDERSTOOD, True
 

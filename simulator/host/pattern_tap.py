@@ -11,12 +11,15 @@ import functools
 import inspect
 import itertools
 import os
+import re
 import sys
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from simulator.expected.declaration import in_seconds
+from simulator.history.journal import clock
 from simulator.history.pattern_uses import AGAIN, CALLBACK
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.client_tap import around, watch
@@ -30,6 +33,7 @@ from singleton.patterns.outbox import OutboxRelay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from types import FrameType
     from typing import TypeAlias
 
     from simulator.history.journal import Write
@@ -95,7 +99,10 @@ def _of_state(state: State, what: str) -> dict[str, Any]:
     return {"of": "hold.state", "what": what, "name": getattr(state, "_lock", ""), "key": where}
 
 
-_SENDS: Final = inspect.signature(OutboxRelay).parameters["attempts"].default
+_RELAYS: Final = {name: each.default for name, each in inspect.signature(OutboxRelay).parameters.items()}
+_CHANGES: Final = re.compile(r"\b(?:UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+([^\s(]+)", re.IGNORECASE)
+_OFTEN: Final = 0.5
+"""Seconds in which one record of the app's own changes of a table is enough."""
 
 _containers: Final[dict[int, str]] = {}
 """The containers of operations by their ids: an operation takes no further attribute."""
@@ -190,19 +197,21 @@ def _tap_relays(tap: _Tap) -> None:
 
     @functools.wraps(real)
     def tapped(relay: OutboxRelay, outbox: Any, send: Any, **more: Any) -> None:
-        stops: list[bool] | None = getattr(outbox, "_witnessed", None)
-        if stops is None:
-            stops = outbox._witnessed = []  # noqa: SLF001 - of each of its relays, in an attribute of this module's
-        name, attempts = _outbox_name(outbox), more.get("attempts", _SENDS)
+        relays: list[dict[str, Any]] | None = getattr(outbox, "_witnessed", None)
+        if relays is None:
+            relays = outbox._witnessed = []  # noqa: SLF001 - the rules of each, in an attribute of this module's
+        name, rules = _outbox_name(outbox), {**_RELAYS, **more}
 
         def use(what: str) -> Callable[..., _Use]:
             def told(message: Message, *_: Any, **how: Any) -> _Use:
                 does = "again" if how.get("again_in") is not None else what
-                does = "stopped" if does == "failed" and all(stops) else does
+                stops = hasattr(outbox, "set_aside") and all(each["on_poison"] == "stop" for each in relays)
+                does = "stopped" if does == "failed" and stops else does
                 about = {"what": does, "name": name, "id": message.id, **_content(message.body, message.key)}
                 about |= {"where": message.destination, "place": message.position}
                 about |= {"attempt": message.attempt, "token": message.token}
-                return {**about, "left": attempts - message.attempt}, None
+                about |= {"keep": _pause(rules, message.attempt) if all(each == rules for each in relays) else None}
+                return {**about, "left": rules["attempts"] - message.attempt}, None
 
             return told
 
@@ -211,13 +220,19 @@ def _tap_relays(tap: _Tap) -> None:
             if callable(noted):
                 setattr(outbox, method, tap.call(noted, use(method)))
 
-        if not stops:
+        if not relays:
             noting("sent")
             noting("failed")
-        stops.append(more.get("on_poison") == "stop" and hasattr(outbox, "set_aside"))
+        relays.append(rules)
         real(relay, outbox, tap.call(send, use("send")) if callable(send) else send, **more)
 
     OutboxRelay.__init__ = tapped  # type: ignore[method-assign, assignment]
+
+
+def _pause(rules: Mapping[str, Any], attempt: int) -> float | None:
+    """Return for how long a relay with these rules lets a message rest after a failed attempt."""
+    longest, first = in_seconds(rules["longest"]), in_seconds(rules["backoff"])
+    return None if longest is None or first is None else min(longest, first * 2.0 ** min(attempt - 1, 64))
 
 
 def _tap_starts(tap: _Tap) -> None:
@@ -257,29 +272,78 @@ def _resumed(outbox: Any, id_: str) -> _Use:
 
 
 def tap_rows(write: Write) -> None:
-    """Tell of each claim of a row, each write under a claim, and each message added, if the app has imported these."""
+    """Tell what is claimed in tables, what becomes of it, and what is added, if the app has imported the patterns.
+
+    A look tells what a claimer found, and for how many more there was room: none, if the app claims some rows only. A
+    touch is a change of a table by which the app itself may have ended work, or begun it anew.
+    """
     module, boxes = (sys.modules.get(f"singleton.patterns.sql.{name}") for name in ("rowstates", "sql_outbox"))
     tap = _Tap(write)
     for box in () if boxes is None else (boxes.SqlOutbox, boxes.AsyncSqlOutbox):
         tap.methods(box, _added, "add")
         tap.methods(box, _resumed, "put_back", "set_aside")
-
-    def use(what: str, rows: Any, claim: Any) -> _Use:
-        about = {"of": "rows", "what": what, "name": _outbox_name(rows), "key": repr([*claim.key.values()])}
-        return {**about, "place": claim.version, "keep": rows._stuck_after}, None  # noqa: SLF001 - as the app gave it
+        tap.methods(box, lambda box, token, limit: _look("outbox", box, limit, token, lambda each: each.id), "claim")
 
     @contextmanager
-    def claiming(rows: Any, *_: Any, **__: Any) -> Iterator[list[Any]]:
-        answer: list[Any] = []
-        yield answer
+    def claiming(rows: Any, limit: int = 1, *, token: Any = None) -> Iterator[list[Any]]:
+        room, number = limit if rows._where is None else 0, getattr(token, "token", token)  # noqa: SLF001 - the app's
+        with tap.told(_look, ("rows", rows, room, number, _row), {}) as answer:
+            yield answer
         for claim in answer[0]:
-            with tap.told(functools.partial(use, "claim"), (rows, claim), {}) as got:
+            with tap.told(functools.partial(_of_row, "claim"), (rows, claim), {}) as got:
                 got.append(claim)
 
     for owner in () if module is None else (module.RowStates, module.AsyncRowStates):
         watch(owner, claiming, "claim")
         for what in ("done", "failed", "give_back", "renew"):
-            tap.methods(owner, lambda rows, claim, *_, what=what, **__: use(what, rows, claim), what)
+            tap.methods(owner, functools.partial(_of_row, what), what)
+        tap.methods(
+            owner, lambda rows, _: ({"of": "touch", "what": "put_back", "name": _outbox_name(rows)}, None), "put_back"
+        )
+    if module or boxes:
+        _tap_changes(tap)
+
+
+def _row(claim: Any) -> str:
+    return repr([*claim.key.values()])
+
+
+def _look(what: str, store: Any, limit: int, token: int | None, key: Callable[[Any], str]) -> _Use:
+    about = {"of": "look", "what": what, "name": _outbox_name(store), "token": token}
+    return about, lambda found: {"found": [key(each) for each in found], "left": limit - len(found)}
+
+
+def _of_row(what: str, rows: Any, claim: Any, *_: Any, retry_in: Any = 0.0, connection: Any = None, **__: Any) -> _Use:
+    about = {"of": "rows", "what": what, "name": _outbox_name(rows), "key": _row(claim), "place": claim.version}
+    if what != "failed":
+        return {**about, "keep": rows._stuck_after}, None  # noqa: SLF001 - as the app gave it
+    if connection is not None:
+        return about, None  # in a transaction of the app's, of whose end nothing is known
+    left = rows._attempts - claim.attempt  # noqa: SLF001 - as the app gave it
+    return {**about, "keep": in_seconds(retry_in), "attempt": claim.attempt, "left": left, "token": claim.token}, None
+
+
+def _tap_changes(tap: _Tap) -> None:
+    """Tell of the tables that the app itself changes."""
+    from sqlalchemy import Engine, event
+
+    told: dict[str, float] = {}
+
+    def changing(_: Any, __: Any, statement: str, *___: Any) -> None:
+        table = re.sub(r"[\"`\[\]]", "", found[1]).rpartition(".")[2] if (found := _CHANGES.search(statement)) else ""
+        if table and clock() - told.get(table, -_OFTEN) >= _OFTEN and not _is_products():
+            told[table] = clock()
+            tap.tell(lambda: ({"of": "touch", "what": "SQL", "name": table}, None))
+
+    event.listen(Engine, "before_cursor_execute", changing)
+
+
+def _is_products() -> bool:
+    """Tell whether the calling code was called by the product."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - only the frames tell
+    while frame is not None and not str(frame.f_globals.get("__name__")).startswith("singleton.patterns.sql."):
+        frame = frame.f_back
+    return frame is not None
 
 
 def _outbox_name(outbox: Any) -> str:

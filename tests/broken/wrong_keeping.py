@@ -16,8 +16,10 @@ from singleton.patterns.outbox import OutboxRelay
 from tests.broken.breaking import Now, around, broken
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from singleton.patterns.ordered.entries import Entry
-    from singleton.patterns.outbox import Message
+    from singleton.patterns.outbox import Claim, Message
     from tests.broken.breaking import Patch
 
 
@@ -176,6 +178,19 @@ def handlers_are_told_another_key(patch: Patch) -> None:
     _handlers_are_told(patch, key="none")
 
 
+@broken("was not tried again when it was due after failure 1", app="attempts", options="--duration 25")
+def an_inbox_lets_a_message_that_failed_rest_for_a_minute(patch: Patch) -> None:
+    patch.setattr(visit, "_FIRST_PAUSE", 60.0)
+
+
+@broken("a message failed for the last time, and was not put aside", app="attempts", options="--duration 12")
+def an_inbox_puts_nothing_aside(patch: Patch) -> None:
+    async def put_aside(*_: Any, **__: Any) -> str:
+        return "nowhere"
+
+    patch.setattr(visit, "put_aside", put_aside)
+
+
 def _handlers_are_told(patch: Patch, **wrong: Any) -> None:
     around(patch, visit, "InboxMessage", lambda real: lambda **told: real(**told | wrong))
 
@@ -224,6 +239,46 @@ def a_relay_gives_a_message_up_at_its_second_attempt(patch: Patch) -> None:
         return failed
 
     around(patch, OutboxRelay, "_failed", made)
+
+
+@broken("that had failed, not tried again when it was due", app="attempts", options="--duration 14")
+def a_relay_lets_a_message_that_failed_rest_for_the_longest_pause(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def failed(self: OutboxRelay, message: Message, error: str) -> bool:
+            self._backoff = self._longest
+            return await real(self, message, error)  # type: ignore[no-any-return]
+
+        return failed
+
+    around(patch, OutboxRelay, "_failed", made)
+
+
+def _rows_fail(patch: Patch, made: Callable[[Any, Claim, float], tuple[Claim, float]]) -> None:
+    from singleton.patterns.sql.rowstates import RowStates
+
+    def failing(real: Any) -> Any:
+        def failure(self: Any, claim: Claim, error: object, retry_in: float) -> Any:
+            claim, retry_in = made(self, claim, retry_in)
+            return real(self, claim, error, retry_in)
+
+        return failure
+
+    around(patch, RowStates, "_failure", failing)
+
+
+@broken("that had failed, not tried again when it was due", app="rows", options="--duration 14")
+def a_row_fails_for_good_at_its_first_failure(patch: Patch) -> None:
+    _rows_fail(patch, lambda rows, claim, retry_in: (replace(claim, attempt=rows._attempts), retry_in))
+
+
+@broken("that had failed, tried again before its pause was over", app="rows", options="--duration 12")
+def a_row_that_failed_is_claimed_again_at_once(patch: Patch) -> None:
+    _rows_fail(patch, lambda _, claim, __: (claim, 0.0))
+
+
+@broken("that had failed, tried again after its last attempt", app="rows", options="--duration 14")
+def a_row_is_claimed_after_its_last_attempt(patch: Patch) -> None:
+    _rows_fail(patch, lambda _, claim, retry_in: (replace(claim, attempt=1), retry_in))
 
 
 @broken("a message was sent behind one that was given up and stops its key", app="attempts", options="--duration 20")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import MetaData, create_engine, event, insert, update
 
 from simulator.history.journal import Record
 from simulator.history.pattern_uses import CALLBACK, PatternUses
@@ -21,12 +22,14 @@ from singleton.patterns import durable
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.outbox import OutboxRelay
-from singleton.patterns.sql import AsyncSqlOutbox, SqlOutbox
+from singleton.patterns.sql import AsyncRowStates, AsyncSqlOutbox, RowStates, SqlOutbox, work_table
 from singleton.testing import memory_locks, virtual_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from sqlalchemy import Engine
 
     from simulator.history.facts import PatternUse
 
@@ -108,21 +111,67 @@ async def test_looks_at_an_instance_and_starts_are_told(told: Told, monkeypatch:
     assert len({use.id for use in told.uses}) == 1
 
 
-def test_a_message_that_is_added_to_an_outbox_is_told_with_its_id(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = create_engine("sqlite://")
-    outbox = SqlOutbox(engine)
-    outbox.create_table()
-    for owner in (SqlOutbox, AsyncSqlOutbox):
-        for name in ("add", "put_back", "set_aside"):
+@pytest.fixture
+def tables(told: Told, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """An engine, while what happens in tables is told."""
+    for owners, names in (
+        ((SqlOutbox, AsyncSqlOutbox), ("add", "put_back", "set_aside", "claim")),
+        ((RowStates, AsyncRowStates), ("claim", "done", "failed", "give_back", "renew", "put_back")),
+    ):
+        for owner, name in product(owners, names):
             monkeypatch.setattr(owner, name, getattr(owner, name))  # put back afterwards
-    tap_rows(told)
-    with engine.begin() as connection:
+    listen, heard = event.listen, list[Any]()
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(event, "listen", lambda *given: (heard.append(given), listen(*given)))
+        tap_rows(told)
+    engine = create_engine("sqlite://")
+    yield engine
+    engine.dispose()
+    for each in heard:
+        event.remove(*each)
+
+
+def test_a_message_that_is_added_to_an_outbox_is_told_with_its_id(told: Told, tables: Engine) -> None:
+    outbox = SqlOutbox(tables)
+    outbox.create_table()
+    with tables.begin() as connection:
         added = outbox.add(connection, "a", key="c1", destination="shipping")
     outbox.set_aside(added)
-    engine.dispose()
-    use, resumed = told.uses
+    outbox.claim(7, 5)
+    use, resumed, look = told.uses
     assert (resumed.what, resumed.id) == ("resume", added)
     assert (use.what, use.id, use.key, use.where, use.digest) == ("add", added, "c1", "shipping", digest("a"))
+    assert (look.of, look.what, look.found, look.left, look.token) == ("look", "outbox", (added,), 4, 7)
+
+
+def test_what_rows_a_claimer_finds_is_told_and_what_becomes_of_them(told: Told, tables: Engine) -> None:
+    jobs = work_table(MetaData(), "jobs")
+    rows, some = RowStates(tables, jobs), RowStates(tables, jobs, where=jobs.c.id == "b")
+    with tables.begin() as connection:
+        jobs.metadata.create_all(connection)
+        connection.execute(insert(jobs).values([{"id": "a", "body": "1"}, {"id": "b", "body": "2"}]))
+    (first,) = rows.claim()
+    rows.failed(first, "the bank is away", retry_in=2)
+    (second,) = some.claim(3)
+    with tables.begin() as connection:
+        rows.failed(second, "no such account", connection=connection)
+        connection.execute(update(jobs).values(body="3"))
+    rows.put_back("a")
+    assert [(use.of, use.what, use.key or use.found) for use in told.uses] == [
+        ("look", "rows", ("['a']",)),
+        ("rows", "claim", "['a']"),
+        ("rows", "failed", "['a']"),
+        ("look", "rows", ("['b']",)),
+        ("rows", "claim", "['b']"),
+        ("rows", "failed", "['b']"),
+        ("touch", "SQL", ()),
+        ("touch", "put_back", ()),
+    ]
+    failed, looks = told.uses[2], [use.left for use in told.uses if use.of == "look"]
+    assert (failed.keep, failed.attempt, failed.left) == (2.0, 1, 4)
+    assert looks == [0, -1]  # the app claims some rows only: nobody knows of how many more
+    assert told.uses[5].attempt == 0  # nobody knows of the end of the app's transaction
+    assert told.uses[6].name == "jobs"
 
 
 def test_what_a_method_does_by_another_one_is_the_products_business(
@@ -244,6 +293,7 @@ def test_a_relay_tells_what_it_sends_and_what_it_notes(told: Told, tmp_path: Pat
         ("outbox", f"outbox in sqlite:///{tmp_path / 'shop.db'}", "c1")
     }
     assert [use.place for use in told.uses] == [1, 1, 2, 2]
+    assert (told.uses[-1].attempt, told.uses[-1].left, told.uses[-1].keep) == (1, 9, 1.0)
     stopping = OutboxRelay(outbox, lambda _: 1 / 0, attempts=1, on_poison="stop")
     for what in ("failed", "stopped"):  # one of its relays skips, and then both stop
         with engine.begin() as connection:
@@ -251,7 +301,7 @@ def test_a_relay_tells_what_it_sends_and_what_it_notes(told: Told, tmp_path: Pat
         with LockClient("AzureWebJobsStorage").lock("relay") as hold:
             stopping.work(hold)
         assert told.uses[-1].what == what
-        vars(outbox)["_witnessed"][0] = True
+        vars(outbox)["_witnessed"][0]["on_poison"] = "stop"
     engine.dispose()
 
 
