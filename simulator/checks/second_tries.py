@@ -29,15 +29,16 @@ _NOT: Final = "not tried again when it was due"
 
 def judge_second_tries(history: History) -> Iterator[Finding]:
     """Find failed work that is tried too early, or too often, or that those who looked for work did not find."""
-    looks: dict[tuple[str, str], list[PatternUse]] = defaultdict(list)
+    looks: dict[tuple[str, str, str], list[PatternUse]] = defaultdict(list)
     for use in history.uses:
         if use.of == "look":
-            looks[use.what, use.name].append(use)
+            looks[use.what, use.name, use.where].append(use)
     wrong: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for use in history.uses:
         if use.of in {"outbox", "rows"} and use.what in FAILED and use.ok and use.attempt:
             changed = _changed(history, use)
-            found = _wrong(use, changed, [each for each in looks[use.of, use.name] if each.end > use.end])
+            theirs = looks[use.of, use.name, use.where if use.of == "rows" else ""]
+            found = _wrong(use, changed, [each for each in theirs if each.end > use.end])
             if found:
                 what, look = found
                 failed = (

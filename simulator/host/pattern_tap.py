@@ -267,8 +267,8 @@ def _added(outbox: Any, _: Any, body: Any, *, key: Any = None, destination: Any 
     return about, lambda added: {"id": added}
 
 
-def _resumed(outbox: Any, id_: str) -> _Use:
-    return {"of": "outbox", "what": "resume", "name": _outbox_name(outbox), "id": id_}, None
+def _resumed(outbox: Any, id: str) -> _Use:  # noqa: A002 - the product's name
+    return {"of": "outbox", "what": "resume", "name": _outbox_name(outbox), "id": id}, None
 
 
 def tap_rows(write: Write) -> None:
@@ -287,7 +287,7 @@ def tap_rows(write: Write) -> None:
     @contextmanager
     def claiming(rows: Any, limit: int = 1, *, token: Any = None) -> Iterator[list[Any]]:
         room, number = limit if rows._where is None else 0, getattr(token, "token", token)  # noqa: SLF001 - the app's
-        with tap.told(_look, ("rows", rows, room, number, _row), {}) as answer:
+        with tap.told(_look, ("rows", rows, room, number, _row), _stage(rows)) as answer:
             yield answer
         for claim in answer[0]:
             with tap.told(functools.partial(_of_row, "claim"), (rows, claim), {}) as got:
@@ -297,9 +297,7 @@ def tap_rows(write: Write) -> None:
         watch(owner, claiming, "claim")
         for what in ("done", "failed", "give_back", "renew"):
             tap.methods(owner, functools.partial(_of_row, what), what)
-        tap.methods(
-            owner, lambda rows, _: ({"of": "touch", "what": "put_back", "name": _outbox_name(rows)}, None), "put_back"
-        )
+        tap.methods(owner, lambda rows, *_, **__: (_touch("put_back", _outbox_name(rows)), None), "put_back")
     if module or boxes:
         _tap_changes(tap)
 
@@ -308,8 +306,18 @@ def _row(claim: Any) -> str:
     return repr([*claim.key.values()])
 
 
-def _look(what: str, store: Any, limit: int, token: int | None, key: Callable[[Any], str]) -> _Use:
-    about = {"of": "look", "what": what, "name": _outbox_name(store), "token": token}
+def _stage(rows: Any) -> dict[str, str]:
+    """Tell of the columns and states of claimers: a table may have several, one for each stage of its rows."""
+    return {"where": digest(repr([[*map(str, rows._column.values())], rows._state]))}  # noqa: SLF001 - as the app gave it
+
+
+def _touch(what: str, name: str) -> dict[str, str]:
+    return {"of": "touch", "what": what, "name": name}
+
+
+def _look(what: str, store: Any, limit: int, token: Any, key: Callable[[Any], str], *, where: str = "") -> _Use:
+    about: dict[str, Any] = {"of": "look", "what": what, "name": _outbox_name(store), "where": where}
+    about |= {"token": token} if type(token) is int else {}
     return about, lambda found: {"found": [key(each) for each in found], "left": limit - len(found)}
 
 
@@ -320,7 +328,8 @@ def _of_row(what: str, rows: Any, claim: Any, *_: Any, retry_in: Any = 0.0, conn
     if connection is not None:
         return about, None  # in a transaction of the app's, of whose end nothing is known
     left = rows._attempts - claim.attempt  # noqa: SLF001 - as the app gave it
-    return {**about, "keep": in_seconds(retry_in), "attempt": claim.attempt, "left": left, "token": claim.token}, None
+    about |= {"attempt": claim.attempt, "left": left, "token": claim.token, **_stage(rows)}
+    return {**about, "keep": in_seconds(retry_in)}, None
 
 
 def _tap_changes(tap: _Tap) -> None:
@@ -333,7 +342,7 @@ def _tap_changes(tap: _Tap) -> None:
         table = re.sub(r"[\"`\[\]]", "", found[1]).rpartition(".")[2] if (found := _CHANGES.search(statement)) else ""
         if table and clock() - told.get(table, -_OFTEN) >= _OFTEN and not _is_products():
             told[table] = clock()
-            tap.tell(lambda: ({"of": "touch", "what": "SQL", "name": table}, None))
+            tap.tell(lambda: (_touch("SQL", table), None))
 
     event.listen(Engine, "before_cursor_execute", changing)
 
@@ -400,7 +409,7 @@ class _Tap:
         """Tell that a call begins, and at the end of the block how it ended, with the value in the block's list."""
         try:
             told = use(*args, **kwargs)
-        except TypeError:  # wrong arguments: the call itself raises
+        except (TypeError, ValueError):  # wrong arguments: the call itself raises
             told = None
         if told is None:
             yield []

@@ -80,11 +80,13 @@ def test_failed_work_that_those_who_looked_did_not_find_is_named(of: str) -> Non
         "open look",
         "SQL",
         "put back",
+        "another stage",
         "resumed",
     ],
 )
 def test_a_look_shows_nothing_where_the_work_may_be_elsewhere(why: str) -> None:
-    story = failed(keep=None if why == "no pause known" else 2.0)
+    of = "rows" if why in {"put back", "another stage"} else "outbox"
+    story = failed(of=of, keep=None if why == "no pause known" else 2.0)
     token, room = 6 if why == "lesser token" else 7, 0 if why == "full" else 5
     if why in {"found", "look that raised", "open look"}:
         error = "OSError" if why == "look that raised" else ""
@@ -95,7 +97,7 @@ def test_a_look_shows_nothing_where_the_work_may_be_elsewhere(why: str) -> None:
     elif why == "resumed":
         use(story, "host-1", 11, 11.1, of="outbox", what="resume", name="outbox in shop", id="other")
     for t in (10.5, 11.5, 12.5) if why == "early" else (14, 15, 16):
-        look(story, t, token=token, room=room)
+        look(story, t, of=of, token=token, room=room, where="other" if why == "another stage" else "")
     assert told(story) == ""
 
 

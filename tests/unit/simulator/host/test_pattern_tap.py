@@ -121,8 +121,13 @@ def tables(told: Told, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
         for owner, name in product(owners, names):
             monkeypatch.setattr(owner, name, getattr(owner, name))  # put back afterwards
     listen, heard = event.listen, list[Any]()
+
+    def listening(*given: Any) -> None:
+        heard.append(given)
+        listen(*given)
+
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(event, "listen", lambda *given: (heard.append(given), listen(*given)))
+        meanwhile.setattr(event, "listen", listening)
         tap_rows(told)
     engine = create_engine("sqlite://")
     yield engine
