@@ -27,7 +27,7 @@ def failed(*, of: str = "outbox", left: int = 2, keep: float | None = 2.0, key: 
     story = Story(fresh=True)
     story.body("host-3", 1, 2, token=1)
     what, name = ("again", "outbox in shop") if of == "outbox" else ("failed", "outbox in shop")
-    about = {"id": "one"} if of == "outbox" else {}
+    about = {"id": "one", "where": "shipping"} if of == "outbox" else {"where": "stage"}
     use(
         story,
         "host-1",
@@ -51,6 +51,7 @@ def look(
     story: Story, t: float, *found: str, of: str = "outbox", room: int = 5, end: float | None = 0.0, **about: Any
 ) -> None:
     end = t + 0.1 if end == 0 else end
+    about = {"where": "stage" if of == "rows" else "", **about}
     use(story, "host-2", t, end, of="look", what=of, name="outbox in shop", found=list(found), left=room, **about)
 
 
@@ -97,7 +98,7 @@ def test_a_look_shows_nothing_where_the_work_may_be_elsewhere(why: str) -> None:
     elif why == "resumed":
         use(story, "host-1", 11, 11.1, of="outbox", what="resume", name="outbox in shop", id="other")
     for t in (10.5, 11.5, 12.5) if why == "early" else (14, 15, 16):
-        look(story, t, of=of, token=token, room=room, where="other" if why == "another stage" else "")
+        look(story, t, of=of, token=token, room=room, **({"where": "other"} if why == "another stage" else {}))
     assert told(story) == ""
 
 
