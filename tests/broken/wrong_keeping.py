@@ -178,7 +178,7 @@ def handlers_are_told_another_key(patch: Patch) -> None:
     _handlers_are_told(patch, key="none")
 
 
-@broken("was not tried again when it was due after failure 1", app="inboxes", options="--duration 25")
+@broken("was not tried again when it was due after failure 1", app="rests", options="--duration 25")
 def an_inbox_lets_a_message_that_failed_rest_for_a_minute(patch: Patch) -> None:
     patch.setattr(visit, "_FIRST_PAUSE", 60.0)
 

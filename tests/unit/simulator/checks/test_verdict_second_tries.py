@@ -51,7 +51,7 @@ def look(
     story: Story, t: float, *found: str, of: str = "outbox", room: int = 5, end: float | None = 0.0, **about: Any
 ) -> None:
     end = t + 0.1 if end == 0 else end
-    about = {"where": "stage" if of == "rows" else "", **about}
+    about |= {"where": about.get("where") or ("stage" if of == "rows" else "")}
     use(story, "host-2", t, end, of="look", what=of, name="outbox in shop", found=list(found), left=room, **about)
 
 
@@ -98,7 +98,7 @@ def test_a_look_shows_nothing_where_the_work_may_be_elsewhere(why: str) -> None:
     elif why == "resumed":
         use(story, "host-1", 11, 11.1, of="outbox", what="resume", name="outbox in shop", id="other")
     for t in (10.5, 11.5, 12.5) if why == "early" else (14, 15, 16):
-        look(story, t, of=of, token=token, room=room, **({"where": "other"} if why == "another stage" else {}))
+        look(story, t, of=of, token=token, room=room, where="other" if why == "another stage" else None)
     assert told(story) == ""
 
 
