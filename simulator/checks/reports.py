@@ -142,14 +142,21 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
     if history.setup.get("sites"):
         apps = {**bodies, "apps": len(history.setup["sites"])}
         looked_at["sites"] = ("Apps that run one function share its lock.", apps)
-    if claims := sum((use.of, use.what) == ("rows", "claim") for use in history.uses):
-        looked_at["rows"] = ("A row has one claimer at a time, and a stale claimer is refused.", {"claims": claims})
-    if failures := sum(use.of in {"outbox", "rows"} and use.what in FAILED for use in history.uses):
-        looked_at["tries"] = ("What failed is tried again when it is due.", {"failed attempts": failures})
+    looked_at |= _in_tables(history)
     return tuple(
         CheckResult(name=name, promise=promise, looked_at=numbers, findings=tuple(findings[name]))
         for name, (promise, numbers) in looked_at.items()
     )
+
+
+def _in_tables(history: History) -> dict[str, tuple[str, dict[str, int]]]:
+    claims = sum((use.of, use.what) == ("rows", "claim") for use in history.uses)
+    failures = sum(use.of in {"outbox", "rows"} and use.what in FAILED for use in history.uses)
+    told = {
+        "rows": ("A row has one claimer at a time, and a stale claimer is refused.", {"claims": claims}),
+        "tries": ("What failed in a table is tried again when it is due.", {"failed attempts": failures}),
+    }
+    return {name: about for name, about in told.items() if any(about[1].values())}
 
 
 def _uses(history: History) -> dict[str, int]:
