@@ -216,7 +216,6 @@ def is_wrapper(function: object) -> bool:
 
 
 def _guarded(target: Callable[..., Any], declaration: Declaration) -> Callable[..., Any]:
-    declaration.check_settings()
     _declared.append(declaration)
     declared = (declaration, *_declared_on(target))
     declared = tuple(sorted(declared, key=lambda each: each.mode, reverse=True))

@@ -21,7 +21,6 @@ from singleton.base.words import did_you_mean, quoted
 from singleton.functions.declaration import Declaration
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
 from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK, check_guardable
-from singleton.layouts.blob_name import hashed_scope
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
 from singleton.settings.argument_names import with_explained_arguments
@@ -42,7 +41,6 @@ _OF_DEQUEUEABLE: Final = {
 }
 _NAMES: Final = {"default": ("name",), "webjobs": ("name", "dotnet_name"), "dequeueable": ()}
 """What names the function in a lock's name, by the layout."""
-_SOME_HOST: Final = "0"
 """Stands for a host id that is not known before an invocation."""
 
 
@@ -400,12 +398,10 @@ def _with_old_lock(
         old = replace(old, options=old.options.replace(**_options_of(also, older.layout)))
     except ConfigurationError as error:
         raise ConfigurationError(f"also={also}: {error}") from None
-    if _known_name(old) == _known_name(guard):
-        raise ConfigurationError(
-            f"also={also} on {guard.function} names the lock that the function has anyway. Say what was different "
-            "before, or leave also= out",
-            reason="old-lock-is-the-same",
-        )
+    if (old.name is None) == (guard.name is None):  # else the host's name of the function counts, which comes later
+        from singleton.functions.trigger_rules import refuse_same_lock
+
+        refuse_same_lock(f"@singleton on {guard.function}", guard, old, guard.function)
     return replace(guard, also=old)
 
 
@@ -438,12 +434,3 @@ def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
         )
     given = {"host_id": also.host_id, "container": also.container}
     return {key: value for key, value in given.items() if value is not None}
-
-
-def _known_name(guard: Declaration) -> tuple[str, str]:
-    """Return container and name of a lock of this guard, as far as they are known before an invocation."""
-    scopes = ["1" for given in (guard.scope, guard.scope_id) if given]
-    if guard.scope_hash:
-        scopes = [*map(hashed_scope, scopes)]
-    host, function = guard.options.host_id or _SOME_HOST, guard.name or guard.function
-    return guard.options.container, guard.layout.lock(host, function, scopes, guard.level)

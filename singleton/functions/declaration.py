@@ -104,6 +104,9 @@ class Declaration:
         from singleton.functions import trigger_rules as rules
 
         who, policy = f"{self.decorator} on {trigger.function or self.function}", self.on_contention
+        yield self.check_settings
+        if self.also is not None:
+            yield partial(rules.refuse_same_lock, who, self, self.also, trigger.function or self.function)
         yield partial(rules.refuse_replay, who, self.decorator, trigger)
         yield partial(rules.refuse_policy, who, policy, trigger, {})
         if self.when_full == "defer":
@@ -116,6 +119,14 @@ class Declaration:
             yield partial(rules.refuse_blocking, who, self.decorator, trigger)
         if looked_up := self.looked_up:
             yield partial(rules.refuse_scope, who, looked_up, trigger)
+
+    def known_name(self, function: str) -> tuple[str, str]:
+        """Return container and name of the function's lock, as far as they are known before an invocation."""
+        scopes = ["1" for given in (self.scope, self.scope_id) if given]
+        if self.scope_hash:
+            scopes = [*map(hashed_scope, scopes)]
+        lock = self.layout.lock(self.options.host_id or "0", self.name or function, scopes, self.level)
+        return self.options.container, lock
 
     def check_settings(self) -> None:
         """Raise ``ConfigurationError`` for a missing or wrong app setting: in a worker, where all of them are set."""

@@ -48,7 +48,7 @@ def trigger_in_json(function: Callable[..., Any], *, loaded: bool = False) -> Tr
     file = Path(code.co_filename).resolve()
     app, found = find_app_dir(file.parent, os.environ), []
     for script, point, trigger in () if app is None else _entries(app := app.resolve()):
-        if users in _loaded(script, point) if loaded else (file, code.co_name) == _written(script, point, app):
+        if users in _loaded(script, point) if loaded else (file, code.co_qualname) == _written(script, point, app):
             if isinstance(trigger, ConfigurationError):
                 raise trigger
             found.append(trigger)

@@ -16,6 +16,7 @@ from singleton.functions.triggers import QUEUE, REPLAY, TIMER, WRITTEN_ONE_BY_ON
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from singleton.functions.declaration import Declaration
     from singleton.functions.triggers import Trigger
 
 _COSMOS: Final = "cosmosDBTrigger"
@@ -147,6 +148,16 @@ def check_deferrable(wait: float | None) -> None:
             "changes a message's receipt soon after that. A deferred message waits in its queue"
         )
     check_installed("on_contention='defer'", OF_THE_APP)
+
+
+def refuse_same_lock(who: str, declaration: Declaration, old: Declaration, function: str) -> None:
+    """Refuse an ``also=`` that names the lock which the function has anyway; ``function``: its name in the host."""
+    if declaration.known_name(function) == old.known_name(function):
+        raise ConfigurationError(
+            f"{who}: also= names the lock that the function has anyway. Say what was different before, or leave also= "
+            "out",
+            reason="old-lock-is-the-same",
+        )
 
 
 def refuse_trigger(who: str, trigger: Trigger) -> None:

@@ -23,6 +23,7 @@ ROUTE = "@app.route(route='x', trigger_arg_name='msg')\n"
 APPS = {
     "an argument, a declaration twice": [
         *(f"{QUEUE}@singleton({given}){JOB}" for given in ("scope=''", "limit=0", "also=OldLock()", "layout='webjob'")),
+        f"@app.function_name('pay')\n{QUEUE}@singleton(also=OldLock(name='pay')){JOB}",
         f"{QUEUE}@singleton\n@singleton{JOB}",
         f"{QUEUE}@once(key=''){JOB}",
         "@app.generic_trigger(arg_name='msg', type='orchestrationTrigger')\n@singleton\ndef job(msg): ...\n",
@@ -82,6 +83,8 @@ RIGHT = [
     f"{QUEUE}{RETURNS}@singleton{JOB.replace('...', 'yield')}",
     f"{QUEUE.replace(chr(39) + 'q', chr(39) + 'orders')}@ordered(Inbox('orders')){JOB}",
     f"{TIMER}@singleton(mode='listener', layout='webjobs', dotnet_name='Contoso.Shop.Orders.Tick'){TICK}",
+    f"@app.function_name('pay')\n{QUEUE}@singleton(also=OldLock(name='job')){JOB}",
+    f"@singleton(connection='Unset')\ndef nobody_calls(): ...\n{QUEUE}@singleton{JOB}",
     f"class Other: timer_trigger = lambda **_: {QUEUE[1:]}@Other{TIMER[4:]}@singleton(on_contention='defer'){JOB}",
 ]
 SETTINGS = {"AzureWebJobsStorage": "UseDevelopmentStorage=true", "Wrong": "AccountName=;AccountKey=x"}

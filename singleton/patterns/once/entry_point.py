@@ -61,7 +61,6 @@ def declaring(
             outputs=outputs,
         )
         is_async = returns_coroutine(target)
-        declaration.check_settings()
         signature = Signature(target)
 
         def find_guard() -> OnceGuard:

@@ -93,7 +93,6 @@ def test_what_is_not_given_is_as_in_the_new_declaration(
     [
         ({}, OldLock(), "the lock that the function has anyway"),
         ({}, OldLock(scope_hash=False), "the lock that the function has anyway"),
-        ({}, OldLock(name="ship"), "the lock that the function has anyway"),
         ({}, OldLock(container="webjobshost"), "the lock that the function has anyway"),
         ({"layout": "webjobs"}, OldLock(layout="webjobs"), "the lock that the function has anyway"),
         ({}, {"scope_hash": False}, "give what was different before, such as OldLock"),

@@ -122,6 +122,12 @@ def test_what_is_wrong_with_it_is_told_when_the_app_is_loaded(
         loaded(app, QUEUE, RESULT, files=files, **described)
 
 
+def test_a_function_inside_another_is_no_entry_point_though_it_has_the_name(app: Path) -> None:
+    inner = "def made():\n    @singleton(on_contention='skip')\n    def main(entry): ...\n"
+    files = {"Ship/__init__.py": f"from singleton import singleton\n{inner}made()\ndef main(msg): ..."}
+    loaded(app, HTTP, files=files)
+
+
 def test_where_the_source_does_not_tell_the_module_does_at_the_invocation(app: Path) -> None:
     files = {"Ship/__init__.py": "import shared.job\nmain = shared.job.ship", "shared/job.py": SHIP}
     guard = guard_of(loaded(app, QUEUE, RESULT, files=files))
