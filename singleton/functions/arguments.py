@@ -401,7 +401,8 @@ def _with_old_lock(
     if (old.name is None) == (guard.name is None):  # else the host's name of the function counts, which comes later
         from singleton.functions.trigger_rules import refuse_same_lock
 
-        refuse_same_lock(f"@singleton on {guard.function}", guard, old, guard.function)
+        names = (each.known_name(guard.function) for each in (guard, old))
+        refuse_same_lock(f"@singleton on {guard.function}", *names)
     return replace(guard, also=old)
 
 

@@ -106,7 +106,8 @@ class Declaration:
         who, policy = f"{self.decorator} on {trigger.function or self.function}", self.on_contention
         yield self.check_settings
         if self.also is not None:
-            yield partial(rules.refuse_same_lock, who, self, self.also, trigger.function or self.function)
+            function = trigger.function or self.function
+            yield partial(rules.refuse_same_lock, who, self.known_name(function), self.also.known_name(function))
         yield partial(rules.refuse_replay, who, self.decorator, trigger)
         yield partial(rules.refuse_policy, who, policy, trigger, {})
         if self.when_full == "defer":

@@ -16,7 +16,6 @@ from singleton.functions.triggers import QUEUE, REPLAY, TIMER, WRITTEN_ONE_BY_ON
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from singleton.functions.declaration import Declaration
     from singleton.functions.triggers import Trigger
 
 _COSMOS: Final = "cosmosDBTrigger"
@@ -150,9 +149,9 @@ def check_deferrable(wait: float | None) -> None:
     check_installed("on_contention='defer'", OF_THE_APP)
 
 
-def refuse_same_lock(who: str, declaration: Declaration, old: Declaration, function: str) -> None:
-    """Refuse an ``also=`` that names the lock which the function has anyway; ``function``: its name in the host."""
-    if declaration.known_name(function) == old.known_name(function):
+def refuse_same_lock(who: str, name: tuple[str, str], old: tuple[str, str]) -> None:
+    """Refuse an ``also=`` whose lock, by container and name, is the one that the function has anyway."""
+    if name == old:
         raise ConfigurationError(
             f"{who}: also= names the lock that the function has anyway. Say what was different before, or leave also= "
             "out",

@@ -283,8 +283,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="release before drain",
         file=ACQUISITION,
-        old="        await lease.stop()\n",
-        new="        await self._release(lease.id)\n        await lease.stop()\n",
+        old="            await lease.stop()\n",
+        new="            await self._release(lease.id)\n            await lease.stop()\n",
         breaks="a renewal may follow the release (B22)",
     ),
     Mutant(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import azure.functions as func
 import pytest
@@ -12,9 +12,6 @@ import pytest
 from singleton import ConfigurationError, LockNotAcquired, singleton
 from tests.support.deferrals import LOCK, Queue, a_function, call
 from tests.support.lock_thread import LockThread, a_job, guard_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pytestmark = pytest.mark.usefixtures("thread")
 both_kinds = pytest.mark.parametrize("kind", ["sync", "async"])
@@ -66,24 +63,25 @@ def test_raise_is_the_default_and_defer_where_that_is_the_policy(thread: LockThr
     assert thread.kinds().count("deferred") == 1
 
 
-app = func.FunctionApp()
+def test_what_can_not_be_deferred_is_refused_when_the_app_lists_its_functions() -> None:
+    app = func.FunctionApp()
 
-
-def test_what_can_not_be_deferred_is_refused_at_the_declaration() -> None:
-    def guarded(bind: Callable[..., Any]) -> None:
-        @singleton(**TOO_MANY)  # type: ignore[call-overload, untyped-decorator, unused-ignore]
-        @bind
-        def job(msg: str) -> None: ...
+    @singleton(**TOO_MANY)  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+    @app.timer_trigger(arg_name="msg", schedule="0 * * * * *")
+    def job(msg: str) -> None: ...
 
     with pytest.raises(ConfigurationError, match="only messages of a storage queue"):
-        guarded(app.timer_trigger(arg_name="msg", schedule="0 * * * * *"))
+        app.get_functions()
 
 
 def test_beside_an_output_that_can_not_be_none_it_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="when_full='defer' ends an invocation without a result"):
+    app = func.FunctionApp()
 
-        @singleton(**TOO_MANY)  # type: ignore[call-overload, untyped-decorator, unused-ignore]
-        @app.queue_output(arg_name="$return", queue_name="out", connection="AzureWebJobsStorage")
-        @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
-        def job(msg: func.QueueMessage) -> str:
-            return ""
+    @singleton(**TOO_MANY)  # type: ignore[call-overload, untyped-decorator, unused-ignore]
+    @app.queue_output(arg_name="$return", queue_name="out", connection="AzureWebJobsStorage")
+    @app.queue_trigger(arg_name="msg", queue_name="orders", connection="AzureWebJobsStorage")
+    def job(msg: func.QueueMessage) -> str:
+        return ""
+
+    with pytest.raises(ConfigurationError, match="when_full='defer' ends an invocation without a result"):
+        app.get_functions()
