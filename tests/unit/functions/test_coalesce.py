@@ -14,7 +14,7 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, an_app
-from tests.support.network import FINE, LOST_REQUEST
+from tests.support.network import FINE, LOST_REQUEST, Fate
 from tests.support.world import foreign_id, virtual
 
 if TYPE_CHECKING:
@@ -135,6 +135,23 @@ async def test_a_thousand_arrivals_at_one_lock_leave_at_once_and_make_a_few_requ
     await service.release(LOCK, foreign_id())
     await asyncio.gather(*arrivals)
     assert len(ran) == 2
+
+
+@virtual
+async def test_a_look_at_the_seat_counts_from_its_sending_on_and_not_from_its_answer() -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    hosts = [InlineHost(service, number) for number in range(1, 4)]
+    refresh = a_refresh(ran, 6.0)
+    tasks = [await_on(hosts[0], refresh, "runs")]
+    await asyncio.sleep(5.0)
+    tasks.append(await_on(hosts[1], refresh, "waits"))
+    await asyncio.sleep(0.5)
+    hosts[2].network.decide = lambda request: Fate(up=0.01, down=4.0 if request.call == "read" else 0.01)
+    tasks.append(await_on(hosts[2], refresh, "looks, and leaves"))
+    await asyncio.sleep(3.0)
+    tasks.append(await_on(hosts[2], refresh, "comes when the waiter's body has begun"))
+    await asyncio.gather(*tasks)
+    assert ran == ["runs", "waits", "comes when the waiter's body has begun"]
 
 
 @virtual
