@@ -138,7 +138,10 @@ class Declaration:
 
         settings = dict(os.environ)  # which decodes every name at each look
         try:
-            self.template.bind(settings, None)
+            bound = self.template.bind(settings, None if self.template.paths else {})
+            if self.scope is None and not self.template.paths:
+                scopes, host = [bound] if self.scope_id else [], self.options.host_id or "0"
+                self.layout.lock(host, self.name or self.function, scopes, self.level, listener=self.mode == "listener")
         except ScopeError as error:
             raise ConfigurationError(str(error)) from None
         endpoint = resolve_blob_account(self.connection, settings).endpoint

@@ -20,6 +20,7 @@ TEXT = "\ndef job(msg: str) -> str: ...\n"
 TICK = "\ndef job(msg: func.TimerRequest) -> None: ...\n"
 REQUEST = "\ndef job(msg: func.HttpRequest) -> str: ...\n"
 ROUTE = "@app.route(route='x', trigger_arg_name='msg')\n"
+DOTS = "scope_id='..', level='host'"
 APPS = {
     "an argument, a declaration twice": [
         *(f"{QUEUE}@singleton({given}){JOB}" for given in ("scope=''", "limit=0", "also=OldLock()", "layout='webjob'")),
@@ -60,6 +61,7 @@ APPS = {
     "a connection of": [
         *(f"{QUEUE}@singleton({given}){JOB}" for given in ("connection='Nowhere'", "scope_id='%NONE%-{Id}'")),
         *(f"{QUEUE}@once(key={key}){JOB}" for key in ("'%NONE%/{Id}'", "'Id', connection='Wrong'")),
+        *(f"{QUEUE}@singleton(layout='webjobs', {given}){JOB}" for given in ("scope_id='a/..'", DOTS)),
     ],
     "the host id of a pod": [f"{QUEUE}@singleton{JOB}", f"{QUEUE}@once(key='Id'){JOB}"],
     "a `scope`": [f"{QUEUE}@singleton(scope='Nope'){JOB}"],
