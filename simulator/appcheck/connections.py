@@ -69,12 +69,13 @@ def check_bindings(subject: Subject) -> Iterator[Finding]:
 def check_connection(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Yield the missing settings of a guard, and the mistakes in its connection."""
     app, name = subject.app, guard.connection.strip()
-    for wanted in _PERCENT.findall(guard.scope_id):
-        if setting(app.values, wanted) is None:
-            yield RULES["setting-unset"].broken(
-                f"scope_id={guard.scope_id!r}: there is no app setting {wanted}. Set it"
-                f"{did_you_mean(wanted, app.values)}"
-            )
+    key = getattr(getattr(guard, "key", None), "given", None)  # of @once
+    for argument, text in (("scope_id", guard.scope_id), ("key", key if isinstance(key, str) else "")):
+        for wanted in _PERCENT.findall(text):
+            if setting(app.values, wanted) is None:
+                yield RULES["setting-unset"].broken(
+                    f"{argument}={text!r}: there is no app setting {wanted}. Set it{did_you_mean(wanted, app.values)}"
+                )
     if "=" in name:
         yield RULES["connection-string-in-code"].broken(
             "connection= is a connection string, with its key, in the source. Put it into an app setting, and give "

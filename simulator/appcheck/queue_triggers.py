@@ -78,6 +78,11 @@ def _wrong(name: str, value: object) -> str | None:
 
 def check_messages(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Yield the harm of a busy lock to the messages of a queue, and to the blobs of a blob trigger."""
+    if guard.mode == "listener" and subject.trigger.type == "blobTrigger":
+        yield RULES["raise-poisons-blobs"].broken(
+            f"a blob fails {_BLOB_TRIES} times within a second in a process that is not the listener, and goes to "
+            "webjobs-blobtrigger-poison. Leave mode='listener' out"
+        )
     waits_in_vain = guard.on_contention in ("wait", "coalesce") and guard.timeout is not None
     is_full = guard.max_waiting is not None and guard.when_full == "raise"
     raises = guard.on_contention == "raise" or is_full

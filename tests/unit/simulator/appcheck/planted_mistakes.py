@@ -402,6 +402,12 @@ PLANTED: Final = (
         says="there is no app setting REGION",
     ),
     Planted(
+        name="an unset setting in a key",
+        finds=("setting-unset",),
+        code="@queue()\n@once(key='%REGION%-{Id}')\ndef ship(msg: func.QueueMessage) -> None: ...\n",
+        says="key='%REGION%-{Id}': there is no app setting REGION",
+    ),
+    Planted(
         name="an unset setting in a schedule",
         finds=("setting-unset",),
         code=timer("", "%SCHEDULE%"),
@@ -572,6 +578,12 @@ PLANTED: Final = (
         finds=("raise-poisons-blobs",),
         code=_blob('scope="name", on_contention="raise"'),
         says="fails 5 times within a second",
+    ),
+    Planted(
+        name="good blobs in a process that is not the listener",
+        finds=("raise-poisons-blobs", "listener-on-trigger"),
+        code=_blob('mode="listener"'),
+        says="not the listener",
     ),
     Planted(
         name="good blobs that are one too many",
