@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simulator.checks.findings import violation
+from simulator.checks.reports import report_checks
 from simulator.checks.verdict import judge
+from simulator.history.facts import History
 from simulator.history.journal import Record
 from simulator.report.words import summary
 from tests.support.journals import TIMER, Story, good_story, key_lock
@@ -357,3 +360,8 @@ def test_json_counts_all_overlaps_and_tells_of_the_first_fifty() -> None:
         story.body(f"host-{number}", number / 10, 5, held=False)
     data = judge(story.end(9)).to_dict()
     assert (data["overlap_count"], len(data["overlaps"]), data["caught_count"]) == (66, 50, 0)
+
+
+def test_what_a_check_without_a_row_in_the_report_finds_is_not_lost() -> None:
+    with pytest.raises(AssertionError, match="findings of \\['new'\\] would be lost"):
+        report_checks(History(), {"new": [violation("two at once")]})
