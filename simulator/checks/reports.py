@@ -143,11 +143,16 @@ def report_checks(history: History, findings: Mapping[str, Iterable[Finding]]) -
         apps = {**bodies, "apps": len(history.setup["sites"])}
         looked_at["sites"] = ("Apps that run one function share its lock.", apps)
     looked_at |= _in_tables(history)
-    found = {name: tuple(each) for name, each in findings.items()}
-    unlisted = [name for name, each in found.items() if each and name not in looked_at]
+    return _results(looked_at, {name: tuple(each) for name, each in findings.items()})
+
+
+def _results(
+    looked_at: Mapping[str, tuple[str, dict[str, int]]], findings: Mapping[str, tuple[Finding, ...]]
+) -> CheckResults:
+    unlisted = [name for name, each in findings.items() if each and name not in looked_at]
     assert not unlisted, f"findings of {unlisted} would be lost: the report has no such check"
     return tuple(
-        CheckResult(name=name, promise=promise, looked_at=numbers, findings=found[name])
+        CheckResult(name=name, promise=promise, looked_at=numbers, findings=findings[name])
         for name, (promise, numbers) in looked_at.items()
     )
 

@@ -30,6 +30,7 @@ import math
 import signal
 import sys
 import threading
+import warnings
 from asyncio import format_helpers
 from bisect import insort
 from collections import deque
@@ -199,11 +200,18 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return [timer for timer in (*(due[2] for due in self._near), *far) if timer.call and timer.machine is machine]
 
     def close_tasks(self) -> None:
-        """Close the tasks that have not ended though they were cancelled, before they are collected as others run."""
-        for task in self.leftover_tasks():
-            with suppress(Exception):  # the coroutine ignores its closing, too, or minds the foreign context
-                if (coro := task.get_coro()) is not None:  # of a task that has ended, from Python 3.12 on
-                    coro.close()
+        """Close the tasks that have not ended though they were cancelled, before they are collected as others run.
+
+        A closed coroutine may make a last request in a ``finally``. Nobody can await it, and it is collected here, too.
+        """
+        left = [*reversed(self.leftover_tasks())]
+        if not left:
+            return
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            while left:
+                _close(left.pop())
+            gc.collect()
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -331,6 +339,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def is_closed(self) -> bool:
         """Return False: there is nothing to close."""
         return False
+
+
+def _close(task: asyncio.Task[Any]) -> None:
+    with suppress(Exception):  # the coroutine ignores its closing, too, or minds the foreign context
+        if (coro := task.get_coro()) is not None:  # of a task that has ended, from Python 3.12 on
+            coro.close()
 
 
 @contextmanager
