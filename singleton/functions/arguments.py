@@ -313,7 +313,7 @@ def guard_by(
     if given.on_contention == "coalesce":
         _check_coalescing(given, target)
     if given.on_contention == "defer" or times["when_full"] == "defer":
-        from singleton.functions.trigger_rules import check_deferrable
+        from singleton.functions.deferrable import check_deferrable
 
         check_deferrable(times["timeout"] if given.on_contention == "defer" else None)
     if given.mode in policies:

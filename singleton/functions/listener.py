@@ -62,8 +62,10 @@ class ListenerGuard(Guard):
             what = "mode='listener' in a process that is not the listener"
             yield partial(rules.refuse_none, who, what, trigger, "on_contention='raise'")
         if self._puts_back(trigger):
+            from singleton.functions.deferrable import check_installed
+
             yield partial(rules.refuse_text, who, trigger, rules.declared_type(self.written, trigger))
-            yield partial(rules.check_installed, "mode='listener' on a storage queue", OF_THE_APP)
+            yield partial(check_installed, "mode='listener' on a storage queue", OF_THE_APP)
         yield partial(self._refuse_the_hosts_own, who, trigger)
 
     def _wrong_argument(self) -> str | None:

@@ -16,9 +16,10 @@ from singleton.base.tasks import undisturbed
 from singleton.defer.deferral import MessageElsewhere, Moved, Received, move, put_back, withdraw
 from singleton.defer.failure_count import FailureCount, failures_of, key_of, key_of_copy, note_failures
 from singleton.defer.trigger_queue import TriggerQueue, poison_queue, trigger_queue
+from singleton.functions.deferrable import check_installed
 from singleton.functions.message_properties import is_damaged, is_whole, received
 from singleton.functions.misdeclaration import OF_THE_APP
-from singleton.functions.trigger_rules import check_installed, check_message
+from singleton.functions.trigger_rules import check_message
 from singleton.functions.triggers import QUEUE
 from singleton.settings.connection import DEFAULT_CONNECTION, StorageAccount, resolve_queue_account
 

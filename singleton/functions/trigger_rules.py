@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import inspect
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError
-from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.triggers import QUEUE, REPLAY, TIMER, WRITTEN_ONE_BY_ONE, is_http
 
 if TYPE_CHECKING:
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
 
 _COSMOS: Final = "cosmosDBTrigger"
-_LONGEST_WAIT: Final = 240.0
-"""Seconds that an invocation may wait before the deferral: the host changes the receipt after 300 (H-35)."""
 
 
 def declared_type(function: Callable[..., Any] | None, trigger: Trigger) -> str:
@@ -139,16 +135,6 @@ def refuse_generator(guarded: Callable[..., Any], trigger: Trigger) -> None:
 # --- messages that are put back ---------------------------------------------------------------------------------------
 
 
-def check_deferrable(wait: float | None) -> None:
-    """Raise ``ConfigurationError`` if time-out or installation do not allow ``on_contention="defer"``."""
-    if wait is not None and wait > _LONGEST_WAIT:
-        raise ConfigurationError(
-            f"timeout is {wait:g} with on_contention='defer': give at most {_LONGEST_WAIT:g} seconds, because the host "
-            "changes a message's receipt soon after that. A deferred message waits in its queue"
-        )
-    check_installed("on_contention='defer'", OF_THE_APP)
-
-
 def refuse_same_lock(who: str, name: tuple[str, str], old: tuple[str, str]) -> None:
     """Refuse an ``also=`` whose lock, by container and name, is the one that the function has anyway."""
     if name == old:
@@ -193,17 +179,3 @@ def check_message(who: str, trigger: Trigger | None, arguments: Mapping[str, Any
     if not is_whole(message, trigger):
         refuse_text(who, trigger, kind := type(message).__name__, (kind,))
     return trigger
-
-
-def check_installed(what: str, reason: str | None = None) -> None:
-    """Raise ``ConfigurationError`` if the package azure-storage-queue, which ``what`` needs, is missing."""
-    try:
-        found = find_spec("azure.storage.queue")
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise ConfigurationError(
-            f"{what} needs the package azure-storage-queue (the extra [defer]): add azure-storage-queue[aio] to "
-            "requirements.txt",
-            reason=reason,
-        )

@@ -180,7 +180,7 @@ def _load_http() -> None:
     with _loading, contextlib.suppress(ImportError):
         for module in _NEEDED:
             importlib.import_module(module)
-        if {"singleton.functions.trigger_rules", "singleton.stores.message_store"} & sys.modules.keys():  # for messages
+        if {"singleton.functions.deferrable", "singleton.stores.message_store"} & sys.modules.keys():  # for messages
             importlib.import_module("azure.storage.queue.aio")
 
 

@@ -21,7 +21,7 @@ from singleton.base.state import read_as, written_as
 from singleton.base.tasks import undisturbed
 from singleton.baseclient import BaseClient
 from singleton.defer.trigger_queue import trigger_queue
-from singleton.functions.trigger_rules import check_installed
+from singleton.functions.deferrable import check_installed
 from singleton.functions.triggers import QUEUE
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, if_present

@@ -363,7 +363,7 @@ def test_a_wait_during_which_the_host_changes_the_receipt_is_refused(timeout: An
 
 
 def test_without_the_queue_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("singleton.functions.trigger_rules.find_spec", lambda _: None)
+    monkeypatch.setattr("singleton.functions.deferrable.find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=r"\[defer\].*: add azure-storage-queue\[aio\] to "):
         a_function()
     assert importlib.util.find_spec("azure.storage.queue")

@@ -15,7 +15,7 @@ import pytest
 
 from singleton import ConfigurationError, Inbox, ScopeError, once, ordered, singleton
 from singleton.decorator import declared_guards
-from singleton.functions import trigger_rules
+from singleton.functions import deferrable
 from singleton.functions.misdeclaration import collecting
 from tests.support.deliveries import queue_message
 from tests.support.lock_thread import Context, LockThread, an_app, outcome
@@ -163,7 +163,7 @@ def test_a_text_in_place_of_arguments_fails_alone() -> None:
 @pytest.mark.usefixtures("one_by_one")
 def test_what_is_wrong_for_the_whole_app_keeps_it_from_loading(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(trigger_rules, "find_spec", lambda _: None)
+        patch.setattr(deferrable, "find_spec", lambda _: None)
         with pytest.raises(ConfigurationError, match="needs the package azure-storage-queue"):
             singleton(on_contention="defer")(job)
     with monkeypatch.context() as patch:
