@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import math
 import threading
@@ -88,6 +89,33 @@ def decided(what: str, ask: Callable[[], _T]) -> _T:
     """
     with Deciding(what, awaited=False):
         return ask()
+
+
+def on_daemon_thread(loop: asyncio.AbstractEventLoop, work: Callable[[], _T], name: str) -> asyncio.Future[_T]:
+    """Begin plain work on a thread of its own; return a future of the loop with the outcome.
+
+    A thread that is stuck takes no thread from other work, and does not delay the end of the process. An interpreter
+    that ends starts no more threads, while locks may still be held: then the work is done here.
+    """
+    answer: asyncio.Future[_T] = loop.create_future()
+
+    def settle(outcome: Callable[[], None]) -> None:
+        if not answer.done():
+            outcome()
+
+    def run() -> None:
+        try:
+            outcome = functools.partial(answer.set_result, work())
+        except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
+            outcome = functools.partial(answer.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+            loop.call_soon_threadsafe(settle, outcome)
+
+    try:
+        threading.Thread(target=run, name=f"singleton-{name}", daemon=True).start()
+    except RuntimeError:
+        run()
+    return answer
 
 
 async def to_its_end(task: asyncio.Future[Any], *, cancel: bool = True, grace: float | None = None) -> None:

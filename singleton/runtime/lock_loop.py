@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextvars
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, Unpack
 
 from singleton.base.clock import suspend_aware_clock
 from singleton.base.invocation import say
+from singleton.base.tasks import on_daemon_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,26 +40,7 @@ class LockLoop(asyncio.SelectorEventLoop):
         say(partial(super().call_exception_handler, context))
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[_Args]], _T], *args: *_Args) -> asyncio.Future[_T]:
-        """Run ``func`` without an executor on a daemon thread of its own, or on this thread if no thread can start.
-
-        A host's lookup that is stuck takes no thread from another lookup, and does not delay the end of the process.
-        A request with a new connection needs a lookup, and the last request of an interpreter that ends, and starts no
-        more threads, releases a lease.
-        """
+        """Run ``func`` without an executor on a daemon thread of its own: a stuck lookup of a host delays no other."""
         if executor is not None:
             return super().run_in_executor(executor, func, *args)
-        future: concurrent.futures.Future[_T] = concurrent.futures.Future()
-
-        def work() -> None:
-            try:
-                future.set_result(func(*args))
-            except BaseException as error:  # noqa: BLE001 - raised where the answer is awaited
-                future.set_exception(error)
-
-        future.set_running_or_notify_cancel()
-        answer = asyncio.wrap_future(future, loop=self)
-        try:
-            threading.Thread(target=work, name="singleton-lookup", daemon=True).start()
-        except RuntimeError:
-            work()
-        return answer
+        return on_daemon_thread(self, partial(func, *args), "lookup")

@@ -3,34 +3,25 @@
 azure-identity makes credentials from settings. It is an extra, and imported only when asked for.
 
 A caller's credential may not be for asyncio, such as ``azure.identity.DefaultAzureCredential``, and block while it asks
-for a token, so the calls run on a separate thread. The thread is a daemon: a credential that hangs keeps no process
-alive. The loop's pool is not used, because its threads look up hosts. The thread is kept between calls, because an
-interpreter at its end starts no threads, while locks may still be held.
+for a token, so each call runs on a separate thread. A credential that hangs keeps no process alive.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import queue
-import threading
-from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
-from singleton.base.tasks import decided
+from singleton.base.tasks import decided, on_daemon_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from azure.core.credentials_async import AsyncTokenCredential
 
     from singleton.settings.connection import CredentialSpec
-
-    _Jobs: TypeAlias = queue.SimpleQueue[Callable[[], None] | None]
 
 _PATIENCE: Final = 55.0
 """Seconds after which a call counts as stuck, and the next request begins a new call. ``Token`` gives up at 60."""
@@ -89,13 +80,12 @@ class ThreadedCredential:
     """Makes a credential for asyncio of a credential that blocks, on one event loop.
 
     An equal request during a call gets the answer of the call, too. A request that gives up does not end the call. The
-    credential stays the owner's: ``close`` ends the thread only.
+    credential stays the owner's: ``close`` refuses further calls only.
     """
 
     def __init__(self, credential: Any) -> None:
         self._credential = credential
         self._call: _TokenCall | None = None
-        self._jobs: _Jobs | None = None
         self._closed = False
         if hasattr(credential, "get_token_info"):
             self.get_token_info = partial(self._ask, "get_token_info")
@@ -105,63 +95,20 @@ class ThreadedCredential:
         return await self._ask("get_token", *scopes, **keywords)
 
     async def close(self) -> None:
-        """End the thread, when its call has ended; don't wait for that."""
+        """Refuse further calls; don't wait for the end of a call."""
         self._closed = True
-        self._dismiss()
 
     async def _ask(self, method: str, *scopes: str, **keywords: Any) -> Any:
         if self._closed:
             raise RuntimeError("the store that this credential was for is closed")
         asked = method, scopes, keywords
-        now = asyncio.get_running_loop().time()
-        call = self._call
+        loop, call = asyncio.get_running_loop(), self._call
+        now = loop.time()
         if call is None or call.answer.done() or call.asked != asked or now - call.since >= _PATIENCE:
-            call = self._begin(_TokenCall(asked, now, asyncio.get_running_loop().create_future()))
+            ask = partial(getattr(self._credential, method), *scopes, **keywords)
+            work = partial(copy_context().run, decided, "the credential", ask)
+            answer = on_daemon_thread(loop, work, "credential")
+            answer.add_done_callback(lambda answer: answer.exception())  # marks an error as seen
+            call = self._call = _TokenCall(asked, now, answer)
         await asyncio.wait({call.answer})
         return call.answer.result()
-
-    def _begin(self, call: _TokenCall) -> _TokenCall:
-        """Begin a call: on the idle thread, or on a new thread if the present thread is busy."""
-        method, scopes, keywords = call.asked
-        ask = partial(getattr(self._credential, method), *scopes, **keywords)
-        loop, context = asyncio.get_running_loop(), contextvars.copy_context()
-        jobs = self._free_thread()
-        jobs.put(partial(context.run, _make, ask, loop, call.answer))
-        call.answer.add_done_callback(lambda answer: answer.exception())  # marks an error as seen
-        self._call, self._jobs = call, jobs
-        return call
-
-    def _free_thread(self) -> _Jobs:
-        """Return the jobs of a free thread; of the busy thread, if the interpreter starts no more threads."""
-        busy = self._call is not None and not self._call.answer.done()
-        if self._jobs is not None and not busy:
-            return self._jobs
-        jobs: _Jobs = queue.SimpleQueue()
-        try:
-            threading.Thread(target=_run, args=(jobs,), name="singleton-credential", daemon=True).start()
-        except RuntimeError:
-            if self._jobs is None:
-                raise
-            return self._jobs
-        self._dismiss()
-        return jobs
-
-    def _dismiss(self) -> None:
-        if self._jobs is not None:
-            self._jobs.put(None)
-
-
-def _run(jobs: _Jobs) -> None:
-    while (job := jobs.get()) is not None:
-        job()
-        del job  # it has the last token
-
-
-def _make(ask: Callable[[], Any], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any]) -> None:
-    """Call the credential, on its thread, and give the outcome to the loop."""
-    try:
-        tell = partial(answer.set_result, decided("the credential", ask))
-    except Exception as error:  # noqa: BLE001 - it is raised where the answer is awaited
-        tell = partial(answer.set_exception, error)
-    with suppress(RuntimeError):  # the loop is closed
-        loop.call_soon_threadsafe(tell)
