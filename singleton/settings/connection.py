@@ -18,7 +18,6 @@ from singleton.base.words import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CredentialKind = Literal["managed_identity", "workload_identity", "client_secret", "client_certificate", "default"]
 StorageService = Literal["blob", "queue", "table"]
 
 ADDRESSES: Final[dict[StorageService, tuple[str, ...]]] = {
@@ -32,26 +31,22 @@ ADDRESSES: Final[dict[StorageService, tuple[str, ...]]] = {
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CredentialSpec:
-    """What to build a token credential from; ``kind`` says which of the other attributes count.
+class CredentialSpec(NamedTuple):
+    """A token credential to make: the name of a class of azure-identity, and its arguments. No ``repr`` shows them.
 
-    Attributes:
-        kind: managed_identity (system-assigned, or one of client_id, resource_id, object_id); workload_identity and
-            client_secret and client_certificate (tenant_id, client_id and one more); default: the default chain,
-            told about tenant_id and client_id where they are given.
-        certificate: path of a PEM or PFX file. (.NET takes the thumbprint of a certificate in the machine's store.)
-        token_file: path of the federated token.
+    ``resource_id`` and ``object_id`` of a managed identity go into its ``identity_config``.
     """
 
-    kind: CredentialKind
-    tenant_id: str | None = None
-    client_id: str | None = None
-    resource_id: str | None = None
-    object_id: str | None = None
-    client_secret: str | None = field(default=None, repr=False)
-    certificate: str | None = None
-    token_file: str | None = None
+    kind: str
+    arguments: tuple[tuple[str, str | None], ...] = ()
+
+    @classmethod
+    def of(cls, kind: str, **arguments: str | None) -> CredentialSpec:
+        """Return the class and its arguments as a value that can be the key of a cache."""
+        return cls(kind, tuple(arguments.items()))
+
+    def __repr__(self) -> str:
+        return f"CredentialSpec({self.kind})"
 
 
 def credential_of(name: str, keys: Mapping[str, str], settings: Mapping[str, str]) -> CredentialSpec:
@@ -71,15 +66,16 @@ def credential_of(name: str, keys: Mapping[str, str], settings: Mapping[str, str
         )
     tenant_id, client_id = keys.get("tenantid"), keys.get("clientid")
     secret, certificate = keys.get("clientsecret"), keys.get("clientcertificate")
-    known = CredentialSpec(kind="default", tenant_id=tenant_id, client_id=client_id)
     if not secret and not certificate:
-        return known
+        by_default = {"managed_identity_client_id": client_id, "workload_identity_tenant_id": tenant_id}
+        return CredentialSpec.of("DefaultAzureCredential", **by_default)
     if not tenant_id or not client_id:
         key = "clientSecret" if secret else "clientCertificate"
         raise ConfigurationError(f"{name}__{key} needs {name}__tenantId and {name}__clientId as well: set them")
+    whose = {"tenant_id": tenant_id, "client_id": client_id}
     if secret:
-        return replace(known, kind="client_secret", client_secret=secret)
-    return replace(known, kind="client_certificate", certificate=certificate)
+        return CredentialSpec.of("ClientSecretCredential", **whose, client_secret=secret)
+    return CredentialSpec.of("CertificateCredential", **whose, certificate_path=certificate)
 
 
 def _managed_identity(name: str, keys: Mapping[str, str]) -> CredentialSpec:
@@ -88,8 +84,8 @@ def _managed_identity(name: str, keys: Mapping[str, str]) -> CredentialSpec:
     if len(given) > 1:
         listed = " and ".join(f"{name}__{spelt}" for spelt in given)
         raise ConfigurationError(f"{listed} each name a managed identity: keep one of these settings")
-    return CredentialSpec(
-        kind="managed_identity",
+    return CredentialSpec.of(
+        "ManagedIdentityCredential",
         client_id=keys.get("clientid") or keys.get("managedidentityclientid"),
         resource_id=keys.get("managedidentityresourceid"),
         object_id=keys.get("managedidentityobjectid"),
@@ -105,11 +101,11 @@ def _workload_identity(name: str, keys: Mapping[str, str], settings: Mapping[str
             )
         return value
 
-    return CredentialSpec(
-        kind="workload_identity",
+    return CredentialSpec.of(
+        "WorkloadIdentityCredential",
         tenant_id=found("tenantId", "AZURE_TENANT_ID"),
         client_id=found("clientId", "AZURE_CLIENT_ID"),
-        token_file=found("tokenFilePath", "AZURE_FEDERATED_TOKEN_FILE"),
+        token_file_path=found("tokenFilePath", "AZURE_FEDERATED_TOKEN_FILE"),
     )
 
 
@@ -163,7 +159,7 @@ class StorageAccount:
 
     def _way_in(self) -> str:
         if self.credential is not None:
-            return self.credential.kind.replace("_", " ")
+            return self.credential.kind
         return "account key" if "AccountKey=" in (self.connection_string or "") else "shared access signature"
 
 

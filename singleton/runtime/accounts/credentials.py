@@ -36,31 +36,11 @@ def open_credential(spec: CredentialSpec) -> AsyncTokenCredential:
             "this connection uses an identity, and azure-identity (the extra [identity]) is not installed: "
             "add azure-identity to requirements.txt, or give a connection string"
         ) from None
-    match spec.kind:
-        case "managed_identity":
-            return aio.ManagedIdentityCredential(**_managed(spec))
-        case "workload_identity":
-            return aio.WorkloadIdentityCredential(
-                tenant_id=spec.tenant_id, client_id=spec.client_id, token_file_path=spec.token_file
-            )
-        case "client_secret":
-            return aio.ClientSecretCredential(spec.tenant_id or "", spec.client_id or "", spec.client_secret or "")
-        case "client_certificate":
-            return aio.CertificateCredential(spec.tenant_id or "", spec.client_id or "", spec.certificate)
-        case "default":
-            return aio.DefaultAzureCredential(
-                managed_identity_client_id=spec.client_id, workload_identity_tenant_id=spec.tenant_id
-            )
-
-
-def _managed(spec: CredentialSpec) -> dict[str, Any]:
-    """Return the arguments for the identity: a client id has its own; resource id and object id share another."""
-    if spec.client_id:
-        return {"client_id": spec.client_id}
-    if spec.resource_id or spec.object_id:
-        key, value = ("resource_id", spec.resource_id) if spec.resource_id else ("object_id", spec.object_id)
-        return {"identity_config": {key: value}}
-    return {}
+    arguments: dict[str, Any] = dict(spec.arguments)
+    other_ids = {name: value for name in ("resource_id", "object_id") if (value := arguments.pop(name, None))}
+    if other_ids:
+        arguments["identity_config"] = other_ids
+    return getattr(aio, spec.kind)(**arguments)  # type: ignore[no-any-return]
 
 
 def blocks(credential: object) -> bool:

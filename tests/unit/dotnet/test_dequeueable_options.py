@@ -145,7 +145,7 @@ def test_a_scope_is_needed_and_one_is_enough() -> None:
         layout.path("Id", "{Id}")
 
 
-IDENTITY = CredentialSpec(kind="default")
+IDENTITY = CredentialSpec("DefaultAzureCredential")
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,15 @@ import pickle
 from typing import TYPE_CHECKING
 
 import pytest
+from azure.identity import aio
 from azure.storage.blob import BlobServiceClient
 from hypothesis import given
 from hypothesis import strategies as st
 
 from singleton.base.errors import ConfigurationError
+from singleton.runtime.accounts.credentials import open_credential
 from singleton.settings import connection
 from singleton.settings.connection import (
-    CredentialSpec,
     StorageAccount,
     configured,
     redact,
@@ -233,8 +234,8 @@ def test_any_connection_is_resolved_or_refused_as_configuration(text: str) -> No
 def test_an_account_is_named_by_uri_or_name(keys: dict[str, str], url: str, separator: str) -> None:
     """H-24."""
     account = resolve_blob_account("Orders", {f"Orders{separator}{key}": value for key, value in keys.items()})
-    assert account == StorageAccount(account_url=url, credential=CredentialSpec(kind="default"))
-    assert (account.endpoint, repr(account)) == (url, f"StorageAccount({url} by default)")
+    assert account == resolve_blob_account("Orders", {"Orders__blobServiceUri": url})
+    assert (account.endpoint, repr(account)) == (url, f"StorageAccount({url} by DefaultAzureCredential)")
 
 
 AZURE = "https://orders.{}.core.windows.net"
@@ -298,47 +299,58 @@ def test_a_uri_with_a_signature_needs_no_identity_and_keeps_it_secret() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "expected"),
+    ("keys", "kind", "arguments"),
     [
-        ({"credential": "managedidentity"}, CredentialSpec(kind="managed_identity")),  # H-26
-        ({"credential": "ManagedIdentity", "clientId": "c"}, CredentialSpec(kind="managed_identity", client_id="c")),
+        ({"credential": "managedidentity"}, "ManagedIdentityCredential", {}),  # H-26
+        ({"credential": "ManagedIdentity", "clientId": "c"}, "ManagedIdentityCredential", {"client_id": "c"}),
         (
             {"credential": "managedidentity", "managedIdentityClientId": "c"},
-            CredentialSpec(kind="managed_identity", client_id="c"),
+            "ManagedIdentityCredential",
+            {"client_id": "c"},
         ),
         (
             {"credential": "managedidentity", "managedIdentityResourceId": "/r"},
-            CredentialSpec(kind="managed_identity", resource_id="/r"),
+            "ManagedIdentityCredential",
+            {"identity_config": {"resource_id": "/r"}},
         ),
         (
             {"credential": "managedidentity", "managedIdentityObjectId": "o"},
-            CredentialSpec(kind="managed_identity", object_id="o"),
+            "ManagedIdentityCredential",
+            {"identity_config": {"object_id": "o"}},
         ),
         (
             {"tenantId": "t", "clientId": "c", "clientSecret": "hush"},
-            CredentialSpec(kind="client_secret", tenant_id="t", client_id="c", client_secret="hush"),
+            "ClientSecretCredential",
+            {"tenant_id": "t", "client_id": "c", "client_secret": "hush"},
         ),  # H-27
         (
             {"tenantId": "t", "clientId": "c", "clientCertificate": "/cert.pem"},
-            CredentialSpec(kind="client_certificate", tenant_id="t", client_id="c", certificate="/cert.pem"),
+            "CertificateCredential",
+            {"tenant_id": "t", "client_id": "c", "certificate_path": "/cert.pem"},
         ),
         (
             {"credential": "workloadidentity", "clientId": "c"},
-            CredentialSpec(kind="workload_identity", tenant_id="env-t", client_id="c", token_file="/env-token"),
+            "WorkloadIdentityCredential",
+            {"tenant_id": "env-t", "client_id": "c", "token_file_path": "/env-token"},
         ),
         (
             {"credential": "workloadidentity", "tenantId": "t", "clientId": "c", "tokenFilePath": "/f"},
-            CredentialSpec(kind="workload_identity", tenant_id="t", client_id="c", token_file="/f"),
+            "WorkloadIdentityCredential",
+            {"tenant_id": "t", "client_id": "c", "token_file_path": "/f"},
         ),
-        ({"tenantId": "t"}, CredentialSpec(kind="default", tenant_id="t")),  # H-28
-        ({"clientId": "c"}, CredentialSpec(kind="default", client_id="c")),
-        ({}, CredentialSpec(kind="default")),
+        ({"tenantId": "t"}, "DefaultAzureCredential", {"workload_identity_tenant_id": "t"}),  # H-28
+        ({"clientId": "c"}, "DefaultAzureCredential", {"managed_identity_client_id": "c"}),
+        ({}, "DefaultAzureCredential", {}),
     ],
 )
-def test_the_identity_is_the_one_that_the_settings_ask_for(keys: dict[str, str], expected: CredentialSpec) -> None:
+def test_the_identity_is_the_one_that_the_settings_ask_for(
+    keys: dict[str, str], kind: str, arguments: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aio, kind, lambda **given: {name: value for name, value in given.items() if value})
     settings = {"Orders__accountName": "orders", "AZURE_TENANT_ID": "env-t", "AZURE_FEDERATED_TOKEN_FILE": "/env-token"}
     account = resolve_blob_account("Orders", settings | {f"Orders__{key}": value for key, value in keys.items()})
-    assert account.credential == expected
+    assert account.credential is not None
+    assert (account.credential.kind, open_credential(account.credential)) == (kind, arguments)
     assert "hush" not in repr(account) + repr(account.credential)
 
 

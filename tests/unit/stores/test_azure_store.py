@@ -226,7 +226,7 @@ class Identity(AzureNamedKeyCredential):
 @pytest.fixture
 def identity(monkeypatch: pytest.MonkeyPatch) -> CredentialSpec:
     monkeypatch.setattr(credentials, "open_credential", lambda _: Identity(NAME, KEY))
-    return CredentialSpec(kind="default")
+    return CredentialSpec("DefaultAzureCredential")
 
 
 @pytest.mark.parametrize("way", ["string", "identity", "credential"])
