@@ -10,7 +10,7 @@ import contextlib
 import enum
 import threading
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from singleton.base.errors import LockClosed, SingletonError
 from singleton.base.hold import holds_in, single_holds
@@ -272,41 +272,25 @@ def _cancel(answer: CallResult[Any]) -> None:
         answer.task.cancel()
 
 
-class LockRuntime(Protocol):
-    """The lock thread, as far as a guard needs it. ``Runtime`` is the real class."""
-
-    def call(self, work: Work[_T]) -> _T:
-        """See ``Runtime.call``."""
-
-    async def call_async(self, work: Work[_T]) -> _T:
-        """See ``Runtime.call_async``."""
-
-    def release(self, hold: Hold) -> None:
-        """See ``Runtime.release``."""
-
-    async def release_async(self, hold: Hold) -> None:
-        """See ``Runtime.release_async``."""
-
-
-Locks: TypeAlias = "LockRuntime | SyncLocks"
+Locks: TypeAlias = "Calls | SyncLocks"
 """The lock thread for a guard's coroutine."""
 
 
 class SyncLocks:
-    """The coroutines of ``LockRuntime`` for a thread without an event loop: calls block the thread.
+    """The coroutines of ``Calls`` for a thread without an event loop: calls block the thread.
 
     A guard is written once, as a coroutine: for a sync body ``at_once`` runs the coroutine without an event loop.
     """
 
-    def __init__(self, locks: LockRuntime) -> None:
+    def __init__(self, locks: Calls) -> None:
         self._locks = locks
 
     async def call_async(self, work: Work[_T]) -> _T:
-        """See ``Runtime.call``."""
+        """See ``Calls.call``."""
         return self._locks.call(work)
 
     async def release_async(self, hold: Hold) -> None:
-        """See ``Runtime.release``."""
+        """See ``Calls.release``."""
         self._locks.release(hold)
 
 

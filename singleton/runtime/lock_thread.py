@@ -31,7 +31,6 @@ from singleton.stores.request_count import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.runtime.calls import LockRuntime
     from singleton.settings.accounts import GivenClients, LockContainer
     from singleton.settings.connection import StorageAccount
     from singleton.stores.message_store import MessageStore
@@ -144,7 +143,7 @@ class Runtime(Calls):
 
 
 _guard = threading.Lock()
-_provider: Callable[[], LockRuntime] | None = None
+_provider: Callable[[], Calls] | None = None
 _accounts: Callable[[str], GivenClients] | None = None
 _current: Runtime | None = None
 _forked: list[Runtime] = []
@@ -160,7 +159,7 @@ _NEEDED = ("singleton.stores.wire", "encodings.idna")
 
 
 def provide_runtime(
-    provider: Callable[[], LockRuntime] | None, accounts: Callable[[str], GivenClients] | None = None
+    provider: Callable[[], Calls] | None, accounts: Callable[[str], GivenClients] | None = None
 ) -> None:
     """Replace the lock thread of this process, for virtual time. None restores it.
 
@@ -198,7 +197,7 @@ def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
         return counted(open_queue(account, queue), "queue")
 
 
-def runtime() -> LockRuntime:
+def runtime() -> Calls:
     """Return the lock thread of this process; start it at the first call."""
     global _current  # noqa: PLW0603 - one per process
     if _provider is not None:

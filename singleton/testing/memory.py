@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from singleton.base.kinds import LossReason
     from singleton.base.state import Keeper
     from singleton.runtime.address import Address
-    from singleton.runtime.calls import LockRuntime
     from singleton.settings.accounts import LockContainer
 
 Manner = Literal["as it is", "busy", "off"]
@@ -153,17 +152,17 @@ _in_use: list[MemoryLocks] = []
 class MemoryLocks:
     """Lease stores in memory, one per account and container, and the runtime of the locks on them."""
 
-    def __init__(self, start: Callable[[Registry], LockRuntime], *, grace: float = 0.0) -> None:
+    def __init__(self, start: Callable[[Registry], Calls], *, grace: float = 0.0) -> None:
         self.registry = RecordingRegistry(self._open)
         self._start = start
         self._grace = grace
         self._stores: dict[LockContainer, MemoryLeaseStore] = {}
         self._elsewhere: dict[str, str] = dict(_in_use[-1]._elsewhere) if _in_use else {}  # noqa: SLF001 - of our own kind
-        self.started: LockRuntime | None = None
+        self.started: Calls | None = None
         self._door = threading.Lock()
         self._process = os.getpid()
 
-    def runtime(self) -> LockRuntime:
+    def runtime(self) -> Calls:
         """Return the runtime, started at the first call. ``RuntimeError``: a fork can't use memory of its parent."""
         if os.getpid() != self._process:
             raise RuntimeError(
@@ -177,7 +176,7 @@ class MemoryLocks:
     def forget(self) -> None:
         """Hold nothing, in a forked child: the child has no thread that would answer."""
         self._door = threading.Lock()
-        if isinstance(self.started, Calls):
+        if self.started is not None:
             self.started.forget()
 
     def do(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -137,7 +137,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopRuntime(Calls):
-    """Implements ``singleton.runtime.calls.LockRuntime`` on a virtual loop, for callers on any thread and loop."""
+    """The registry of this process on a virtual loop, for callers on any thread and loop."""
 
     _loop: VirtualLoop
 

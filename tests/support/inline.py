@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.runtime.address import Address
-    from singleton.runtime.calls import LockRuntime
+    from singleton.runtime.calls import Calls
     from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 _T = TypeVar("_T")
 CONNECTION = "UseDevelopmentStorage=true"
-_here: contextvars.ContextVar[LockRuntime] = contextvars.ContextVar("lock_runtime_of_this_host")
+_here: contextvars.ContextVar[Any] = contextvars.ContextVar("lock_runtime_of_this_host")
 
 
 @contextmanager
-def on(runtime: LockRuntime) -> Iterator[None]:
+def on(runtime: Calls | InlineHost) -> Iterator[None]:
     """Have what the block starts, tasks too, use this lock runtime, as if in a process of its own."""
     token = _here.set(runtime)
     provide_runtime(_here.get)

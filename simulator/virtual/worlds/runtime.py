@@ -41,7 +41,7 @@ HOST_ID: Final = "explored"
 
 
 class VirtualRuntime(Calls):
-    """Implements ``singleton.runtime.calls.LockRuntime`` on the virtual loop, in the part of a machine that locks."""
+    """The registry of a machine on the virtual loop, in the part of a machine that locks."""
 
     def __init__(self, loop: VirtualLoop, machine: Machine, registry: HeardRegistry) -> None:
         super().__init__(registry, loop, wait=lambda answer: Baton.wait(answer.awaited()))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.patterns.ordered.service import Service
     from singleton.patterns.ordered.visit import InboxMessage, Rules
-    from singleton.runtime.calls import LockRuntime, Locks
+    from singleton.runtime.calls import Calls, Locks
     from singleton.runtime.registry import Registry
     from singleton.stores.message_store import Taken
 
@@ -84,7 +84,7 @@ class InboxWorker(Running):
         self._every = every
         self._is_async = is_async
         self._busy: set[asyncio.Task[None]] = set()
-        self._locks: LockRuntime
+        self._locks: Calls
 
     def stop(self, timeout: float | None = None) -> bool:
         """Begin no more messages; wait at most ``timeout`` seconds for the current ones. Return whether they ended."""
@@ -152,7 +152,7 @@ class InboxWorker(Running):
             return []
         raise storage_error(self._service.names.inbox, failure, what="the queue of inbox") from failure
 
-    async def _one(self, locks: LockRuntime, pool: ThreadPoolExecutor, taken: Taken) -> None:
+    async def _one(self, locks: Calls, pool: ThreadPoolExecutor, taken: Taken) -> None:
         """Answer a bell. After a failure the queue delivers the bell again."""
         inbox, known = self._service.names.inbox, (taken.id, taken.receipt)
         try:

@@ -218,7 +218,7 @@ def test_a_decorated_call_ends_as_a_block_does(locks: LockClient, way: Callable[
 
 def a_hold_of_this_process() -> Hold:
     """Return a hold that is good."""
-    acquired: list[Hold] = list(runtime().registry.acquired)  # type: ignore[attr-defined]
+    acquired: list[Hold] = list(runtime().registry.acquired)
     return next(hold for hold in acquired if hold.owned)
 
 

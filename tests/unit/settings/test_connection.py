@@ -350,7 +350,8 @@ def test_the_identity_is_the_one_that_the_settings_ask_for(
     settings = {"Orders__accountName": "orders", "AZURE_TENANT_ID": "env-t", "AZURE_FEDERATED_TOKEN_FILE": "/env-token"}
     account = resolve_blob_account("Orders", settings | {f"Orders__{key}": value for key, value in keys.items()})
     assert account.credential is not None
-    assert (account.credential.kind, open_credential(account.credential)) == (kind, arguments)
+    made: object = open_credential(account.credential)
+    assert (account.credential.kind, made) == (kind, arguments)
     assert "hush" not in repr(account) + repr(account.credential)
 
 

@@ -359,7 +359,7 @@ async def test_a_worker_whose_locks_are_closed_ends_and_says_so_once(caplog: pyt
     asyncio.get_running_loop().set_exception_handler(lambda _, trouble: troubles.append(trouble))
     async with inbox.worker(Handler().__call__):
         await asyncio.sleep(1)
-        runtime().begin_closing()  # type: ignore[attr-defined]
+        runtime().begin_closing()
         await asyncio.sleep(5)
     gc.collect()
     assert not troubles
