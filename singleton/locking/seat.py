@@ -4,7 +4,7 @@
 body has not begun. A seat is a lease on ``<lock>~next``, with a *word* in the metadata of the blob. Each arrival first
 asks for the lock itself, once. An arrival that is refused asks for the seat, once.
 
-* The holder of the seat writes ``waiting`` with the stamp of the lease, and waits for the lock. Granted the lock, the
+* The holder of the seat stamps the blob with its name and ``waiting``, and waits for the lock. Granted the lock, the
   holder writes ``begun`` and awaits the answer. Only then may the body begin (``begin``). Beside the body the holder
   releases the seat; a holder that fails removes the word before (``leave``).
 * A refused arrival reads the seat. The arrival leaves only if the lease has a holder and the word is ``waiting``.
@@ -13,18 +13,19 @@ asks for the lock itself, once. An arrival that is refused asks for the seat, on
 has failed or died, and the body of its repeated delivery begins after the sending of the read.
 
 1. *The writer lives.* The word stays ``waiting`` until ``begin`` was answered, and the body begins after the answer. If
-   the lease was lost meanwhile, ``begin`` takes the lease again and stamps ``begun``; or finds another stamp on the
-   blob, whose word stands and whose writer had the lease later. No other answer lets the body begin: after 5 seconds
-   the invocation fails, and its message comes back at once, beside the release of the seat.
+   the lease was lost meanwhile, ``begin`` takes the lease again and stamps ``begun``; or finds that the blob does not
+   say ``waiting`` in the writer's name any more. Nothing writes that a second time. No other answer lets the body
+   begin: after 5 seconds the invocation fails, and its message comes back at once, beside the release of the seat.
 2. *The writer has died, or has failed.* A repeated delivery (``again``) takes the seat before its body, even if the
    lock is free, and never leaves. The repeated delivery gets the seat after the end of the dead writer's lease, and
    stamps the blob. So all reads that found the dead writer's word were answered before the body begins. Triggers
    without a count of deliveries lack this step, and so does a last delivery: the next arrival brings the next body.
-3. *A late request.* A late stamp or ``begun`` needs the lease of its sender, and the ETag that the sender had read:
-   after the end of that lease, or after another stamp, the service refuses both. A sender without an answer to its
-   stamp goes on as a repeated delivery does: another stamp of the sender comes before its body. A late acquire or
-   renewal writes no word. It holds the seat for nobody, with the word of the last writer. That word is ``waiting`` only
-   if the last writer has died, or could not remove the word: step 2.
+3. *A late request.* A late stamp or ``begun`` needs the lease of its sender. One acquisition asks for its id: after the
+   end of that lease the service refuses both. So no stamp needs to know the one before, and the ETag that the acquire
+   has answered is its condition. A sender without an answer to its stamp goes on as a repeated delivery does: another
+   stamp of the sender comes before its body. A late acquire or renewal writes no word. It holds the seat for nobody,
+   with the word of the last writer. That word is ``waiting`` only if the last writer has died, or could not remove the
+   word: step 2.
 4. *Trouble* is no answer. An arrival that gets no usable answer fails, or waits as a repeated delivery does.
 5. *Within the process* ``waits`` is true from the answered stamp until the loop goes on after the grant. An arrival
    that leaves by ``waits`` arrived before the body, which begins after the answer to ``begun``. A read that finds
@@ -55,7 +56,7 @@ from singleton.locking.fencing import FencingCounter
 from singleton.locking.lease import as_failure
 from singleton.locking.section import closed_error
 from singleton.stores.protocol import StoreFailure, within
-from singleton.stores.stamps import WORD_KEY, metadata_value, recorded_epoch
+from singleton.stores.stamps import OWNER_KEY, WORD_KEY, header_safe, metadata_value, signature
 
 if TYPE_CHECKING:
     import random
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 
     from singleton.locking.lease import Lease
     from singleton.locking.phase import Timing
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.protocol import BlobState, LeaseStore
 
 _T = TypeVar("_T")
 Word = Literal["waiting", "begun"]
@@ -84,6 +85,10 @@ def seat_name(lock: str) -> str:
     return lock + _SUFFIX
 
 
+def _waits(state: BlobState) -> bool:
+    return metadata_value(state, WORD_KEY) == "waiting"
+
+
 class Throttle:
     """Lets a thing be done at most once in a while."""
 
@@ -101,9 +106,12 @@ class Throttle:
 
 
 class SeatStamps(FencingCounter):
-    """The stamps of a seat, each with the word of its writer. No stamp is spared: a stamp says ``waiting``."""
+    """The stamps of a seat, each with the word of its writer, and nothing else. A seat gives no tokens."""
 
     word: Word | None = None
+
+    def __init__(self, store: LeaseStore, name: str) -> None:
+        super().__init__(store, name, counts=False)
 
     async def create(self, owner: str) -> bool:
         """Make a missing blob, without a word: the lease is not ours yet."""
@@ -113,19 +121,21 @@ class SeatStamps(FencingCounter):
         finally:
             self.word = word
 
-    def spares_stamp(self, etag: str, owner: str) -> bool:
-        """Return False."""
-        super().spares_stamp(etag, owner)
+    def spares_stamp(self, etag: str, owner: str) -> bool:  # noqa: ARG002 - as of a lock
+        """Return False: a stamp says ``waiting``."""
         return False
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of the last stamp of this process."""
-        return self._epoch
+    async def stamp_anew(self, lease_id: str, etag: str, owner: str) -> None:
+        """Write the stamp on the ETag that the acquire has answered. Nothing of the stamp before is needed."""
+        self._etag = etag
+        await self.touch(lease_id, owner, 0.0)
 
-    def _signed(self, others: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
-        kept = {key: value for key, value in others.items() if key.lower() != WORD_KEY.lower()}
-        signed = super()._signed(kept, owner, held)
+    def _adopt(self, state: BlobState) -> None:
+        """Go on from any stamp: the next write needs the lease."""
+        self._note(state)
+
+    def _signed(self, others: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:  # noqa: ARG002
+        signed = signature(owner, held, counts=True)
         return signed if self.word is None else {**signed, WORD_KEY: self.word}
 
 
@@ -137,19 +147,17 @@ class Seat:
         asks: the pace of this process's polls: of repeated deliveries, and of others. One caller polls for each.
     """
 
-    def __init__(
-        self, store: LeaseStore, lock: str, *, timing: Timing, rng: random.Random, wall: Callable[[], float]
-    ) -> None:
+    def __init__(self, store: LeaseStore, lock: str, *, timing: Timing, rng: random.Random) -> None:
         self.name = seat_name(lock)
         self.waits = False
         self._store = store
-        self._stamps = SeatStamps(store, self.name, wall=wall)
+        self._stamps = SeatStamps(store, self.name)
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
         self._work: asyncio.Task[Any] | None = None
         self._lease: Lease | None = None
         self._entering: asyncio.Future[None] | None = None
         self._taken = self._closed = False
-        self._owner, self._epoch, self._begun = "", -1, False
+        self._owner, self._begun = "", False
         self._failure = StoreFailure()
         self._lingers = self._found = -math.inf
         self.asks = {again: Throttle() for again in (True, False)}
@@ -215,9 +223,8 @@ class Seat:
             if (failure := as_failure(error)).meaning != "held":
                 raise storage_error(self.name, failure, what="seat") from error
         else:
-            self._lease.when_renewed = None  # the stamp is there already
             self._taken = self.waits = True
-            self._owner, self._epoch, self._begun = owner, self._stamps.epoch, False
+            self._owner, self._begun = owner, False
             self._failure = StoreFailure(detail="no answer in time")
             return True
         # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
@@ -233,7 +240,7 @@ class Seat:
             if (failure := as_failure(error)).meaning == "missing":
                 return False
             raise storage_error(self.name, failure, what="seat") from error
-        return state.held and metadata_value(state, WORD_KEY) == "waiting"
+        return state.held and _waits(state)
 
     async def begin(self) -> None:
         """Write ``begun``, and return as soon as no reader finds the word ``waiting`` of this caller.
@@ -285,7 +292,8 @@ class Seat:
                 raise
         else:
             return True
-        return recorded_epoch(await self._store.read(self.name)) != self._epoch
+        state = await self._store.read(self.name)
+        return not (_waits(state) and (metadata_value(state, OWNER_KEY) or "") == header_safe(self._owner))
 
     def leave(self) -> asyncio.Task[None]:
         """Give the seat back, in a task; who fails takes the word back first. Missing answers delay the task."""

@@ -445,8 +445,7 @@ class Registry:
             raise closed_error("lock", address.name)
 
         def make() -> Seat:
-            store = self.store(address.place)
-            return Seat(store, address.name, timing=address.timing, rng=self.rng, wall=self.wall)
+            return Seat(self.store(address.place), address.name, timing=address.timing, rng=self.rng)
 
         return self._seats.known(address.blob, make)
 

@@ -57,7 +57,7 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="the lease of a seat counts as a waiter",
         file=SEAT,
-        old='        return state.held and metadata_value(state, WORD_KEY) == "waiting"\n',
+        old="        return state.held and _waits(state)\n",
         new="        return state.held\n",
         breaks="an invocation leaves for one whose body has begun, or for a late request of nobody",
         among="small-seat",

@@ -19,7 +19,7 @@ SEAT = seat_name(NAME)
 
 def seat_on(network: Network, seed: int) -> Seat:
     """Make the seat as one host sees it."""
-    return Seat(network, NAME, timing=Timing(), rng=random.Random(seed), wall=lambda: 1e9 + now())
+    return Seat(network, NAME, timing=Timing(), rng=random.Random(seed))
 
 
 def two_hosts() -> tuple[Network, Seat, Network, Seat]:
@@ -49,20 +49,19 @@ async def test_another_arrival_leaves_while_one_waits_and_not_after_its_body_may
 
 
 @virtual
-async def test_a_seat_takes_two_requests_to_learn_of_and_four_to_use() -> None:
+async def test_a_seat_takes_two_requests_to_learn_of_and_four_to_use_whoever_had_it_last() -> None:
     here, waiter, there, other = two_hosts()
-    await waiter.take("first", again=False)
-    await waiter.begin()
+    await waiter.take("makes the blob", again=False)
     await waiter.leave()
-    here.requests.clear()
-    await waiter.take("second", again=False)
-    await other.take("third", again=False)
-    there.requests.clear()
-    await other.take("fourth", again=False)
-    assert there.calls() == ["acquire", "read"]
-    await waiter.begin()
-    await waiter.leave()
-    assert here.calls() == ["acquire", "write", "write", "release"]
+    for network, taker, beside, refused in ((there, other, here, waiter), (here, waiter, there, other)):
+        network.requests.clear()
+        await taker.take("waits", again=False)
+        beside.requests.clear()
+        await refused.take("leaves", again=False)
+        assert beside.calls() == ["acquire", "read"]
+        await taker.begin()
+        await taker.leave()
+        assert network.calls() == ["acquire", "write", "write", "release"]
 
 
 @virtual
@@ -175,6 +174,7 @@ async def test_a_lost_answer_to_begun_is_asked_again() -> None:
     await waiter.begin()
     assert await word(here) == "begun"
     await waiter.leave()
+    assert here.service.leased() == {}
 
 
 @pytest.mark.parametrize("call", ["acquire", "read"])
