@@ -16,11 +16,12 @@ from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.events import tell
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
+from singleton.base.timespan import format_timespan
 from singleton.functions.acquirers import in_order
 from singleton.functions.contention import Contention
 from singleton.functions.payload import has_tick
 from singleton.functions.triggers import MCP_TOOL, TIMER, is_http
-from singleton.locking.line import LAST_LOOK
+from singleton.locking.line import ENDLESS, LAST_LOOK
 from singleton.locking.phase import PATIENCE
 from singleton.runtime.cancellation import unless_lost
 
@@ -111,6 +112,7 @@ class Arrival:
         self._acquire = acquire
         self._again = again
         self._refused: LockNotAcquired | None = None
+        self._span = ""
         self._taken: list[Seat] = []
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
@@ -118,6 +120,7 @@ class Arrival:
 
         Trouble is never a refusal: the arrival asks again, as a waiter does. The seats are given back beside the body.
         """
+        self._span = "" if within is None else format_timespan(within)
         try:
             return await self._arrive(registry, within)
         finally:
@@ -144,8 +147,8 @@ class Arrival:
                         answer = await self._ask(registry)
                     answered, trouble = loop.time(), None
                 except TimeoutError:
-                    none = self._silence() if answered == came else self._in_vain(asked)
-                    raise trouble or self._refused or none from None
+                    none = self._silence() if answered == came and self._refused is None else self._in_vain(asked)
+                    raise trouble or none from None
                 except StorageUnavailable as error:
                     trouble = error.with_traceback(None)
                     if loop.time() - answered >= PATIENCE:
@@ -155,7 +158,7 @@ class Arrival:
             if answer is not None:
                 return None if answer is False else answer
             if (now := loop.time()) >= ends:
-                raise trouble or self._refused or self._in_vain(asked)
+                raise trouble or self._in_vain(asked)
             slept = min(ends - now, pause * registry.rng.uniform(0.5, 1.0))
             await asyncio.sleep(slept)
             pause = min(2 * pause, timing.poll_max)
@@ -190,8 +193,14 @@ class Arrival:
 
     async def _seated(self, registry: Registry, ends: float) -> Hold:
         """Wait for the lock on the seats, and say on each that the body begins."""
-        left = None if ends == math.inf else max(LAST_LOOK, ends - asyncio.get_running_loop().time())
-        hold = await self._acquire(registry, left)
+        left = ends - asyncio.get_running_loop().time()
+        try:  # with little time left the lock is asked for once: neither a grant nor a holder must be told as silence
+            hold = await self._acquire(registry, None if left == math.inf else left if left >= LAST_LOOK else 0)
+        except LockNotAcquired as error:
+            if error.reason == ENDLESS:
+                raise
+            self._refused = error.with_traceback(None)
+            raise self._in_vain(self._taken[0]) from None
         with self._taken[0].entering():
             try:
                 await asyncio.gather(*(seat.begin() for seat in self._taken))
@@ -202,9 +211,14 @@ class Arrival:
         return hold
 
     def _silence(self) -> StorageUnavailable:
-        name = self._address.name
-        return StorageUnavailable(f"lock {name!r}: the storage gave no answer in time", lock=name, owner=self._owner)
+        name, text = self._address.name, f"the storage gave no full answer within {self._span}"
+        return StorageUnavailable(f"lock {name!r}: {text}", lock=name, owner=self._owner)
 
-    def _in_vain(self, seat: Seat) -> LockNotAcquired:
-        text = f"lock {self._address.name!r} was not acquired in time: another invocation has its seat {seat.name!r}"
-        return LockNotAcquired(text, lock=self._address.name, owner=self._owner)
+    def _in_vain(self, asked: Seat) -> LockNotAcquired:
+        """Return the error of the whole wait, whichever attempt was the last."""
+        name, why, refused = self._address.name, f"another invocation has its seat {asked.name!r}", self._refused
+        if refused is not None:
+            name, why = refused.lock or name, f"{refused.who_has[0]} has it"
+        text = f"lock {name!r} was not acquired within {self._span}: {why}"
+        reason, holder = (refused.reason, refused.holder) if refused is not None else (None, None)
+        return LockNotAcquired(text, lock=name, owner=self._owner, reason=reason, holder=holder)

@@ -178,7 +178,7 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a last look that is not answered in time is silence",
         file="singleton/functions/coalescing.py",
-        old="none = self._silence() if answered == came else self._in_vain(asked)",
+        old="none = self._silence() if answered == came and self._refused is None else self._in_vain(asked)",
         new="none = self._silence()",
         breaks="a repeated delivery whose time is up is told that the storage did not answer, and it did",
         among="coalesce",

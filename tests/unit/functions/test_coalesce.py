@@ -202,14 +202,37 @@ async def test_a_waiter_whose_time_is_up_fails_and_leaves_no_seat() -> None:
     await service.create(LOCK)
     await service.acquire(LOCK, foreign_id(), 60)
     host = InlineHost(service)
-    with host.here(), pytest.raises(LockNotAcquired):
+    with host.here(), pytest.raises(LockNotAcquired, match="within 0:00:03: somebody else has it"):
         await delivered(a_refresh(ran, timeout=3), "waits")
     assert ran == []
     await asyncio.sleep(1.0)
     assert set(service.leased()) == {LOCK}
     await service.acquire(f"{LOCK}~next", foreign_id(2), 60)  # a late request of nobody
-    with host.here(), pytest.raises(LockNotAcquired):
-        await delivered(a_refresh(ran, timeout=3), "leaves for nobody")
+    for count, why in ((1, "somebody else has it"), (2, "another invocation has its seat")):
+        with pytest.raises(LockNotAcquired, match=f"within 0:00:03: {why}"):
+            await await_on(host, a_refresh(ran, timeout=3), "leaves for nobody", count)
+
+
+@pytest.mark.parametrize("held", [0.0, 2.0])
+@virtual
+async def test_a_waiter_that_gets_the_seat_late_runs_if_the_lock_is_free_and_else_is_told_who_has_it(
+    held: float,
+) -> None:
+    service, ran = MemoryLeaseStore(), list[str]()
+    for name in (LOCK, f"{LOCK}~next"):
+        await service.create(name)
+    await service.acquire(LOCK, foreign_id(), -1)
+    host = InlineHost(service)
+    host.network.decide = lambda _: Fate(up=0.2, down=0.2)
+    waits = await_on(host, a_refresh(ran, timeout=1), "waits", 2)
+    await asyncio.sleep(held)
+    await service.release(LOCK, foreign_id())
+    if held:
+        with pytest.raises(LockNotAcquired, match="within 0:00:01: somebody else has it"):
+            await waits
+    else:
+        await waits
+    assert len(ran) == (not held)
 
 
 @virtual
