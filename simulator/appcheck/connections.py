@@ -76,6 +76,8 @@ def check_connection(subject: Subject, guard: Guard) -> Iterator[Finding]:
                 yield RULES["setting-unset"].broken(
                     f"{argument}={text!r}: there is no app setting {wanted}. Set it{did_you_mean(wanted, app.values)}"
                 )
+    if not guard.enabled:
+        return
     if "=" in name:
         yield RULES["connection-string-in-code"].broken(
             "connection= is a connection string, with its key, in the source. Put it into an app setting, and give "
@@ -141,7 +143,7 @@ def check_queue(subject: Subject, guard: Guard) -> Iterator[Finding]:
     app, name = subject.app, str(subject.trigger.settings.get("connection") or DEFAULT_CONNECTION).strip()
     listens = guard.mode == "listener" and guard.on_contention != "raise"
     defers = subject.trigger.type == QUEUE and (listens or "defer" in (guard.on_contention, guard.when_full))
-    if not defers or not app.known or "%" in name or _is_unset(name, app):
+    if not (defers and guard.enabled) or not app.known or "%" in name or _is_unset(name, app):
         return
     try:
         resolve_queue_account(name, app.values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.appcheck.bodies import check_body
@@ -31,6 +32,7 @@ from simulator.appcheck.shared_locks import check_names, check_sharing, named_lo
 from simulator.appcheck.source_lines import place_of_guard
 from simulator.appcheck.time_limits import check_timer, check_times
 from simulator.appcheck.wrappers import check_wrapping
+from singleton.base.appsettings import is_disabled
 from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.layouts.blob_name import digest
 
@@ -54,6 +56,8 @@ _OF_GUARDS: Final = (
 )
 _OF_FUNCTIONS: Final = (check_bindings, check_body, check_data, check_inbox_queue, check_timer)
 """A finding without a place stands at the ``def``."""
+_OF_SETTINGS: Final = frozenset({"connection-unset", "connection-wrong", "identity-not-installed", "setting-unset"})
+"""Rules of app settings, which a function that is switched off does not need."""
 _NOT_THE_SOURCE: Final = frozenset({"authLevel", "dataType", "methods", "name"})
 
 
@@ -98,11 +102,10 @@ def check(
         if not any(other.place == each.place for other in findings)
     ]
     for subject in found:
-        for guard in subject.guards:
-            place = subject.place_of(guard)
-            findings += [each.at(subject.name, place) for look in _OF_GUARDS for each in look(subject, guard)]
-        of_function = (each for look in _OF_FUNCTIONS for each in look(subject))
-        findings += [each.at(subject.name, each.place or subject.place) for each in of_function]
+        of_function = [each.at(subject.name, each.place or subject.place) for each in _looked_at(subject)]
+        if is_disabled(subject.name, settings.values):
+            of_function = [replace(each, severity="note") if each.id in _OF_SETTINGS else each for each in of_function]
+        findings += of_function
     findings += _refused(found, settings, misdeclared, [each.message for each in findings])
     findings += check_lost(app, found, settings, everywhere=everywhere, empty=not found and not unbuilt)
     guarded = any(subject.guards or subject.inbox or subject.is_locked or subject.refused for subject in found)
@@ -113,6 +116,15 @@ def check(
     findings = list(dict.fromkeys(findings))
     findings.sort(key=lambda each: (SEVERITIES.index(each.severity), _line(each), each.id))
     return CheckReport(functions=tuple(_reported(each, named) for each in found), findings=tuple(findings))
+
+
+def _looked_at(subject: Subject) -> Iterator[Finding]:
+    """Yield what is wrong with a function, and with its guards."""
+    for guard in subject.guards:
+        place = subject.place_of(guard)
+        yield from (each.at(subject.name, place) for look in _OF_GUARDS for each in look(subject, guard))
+    for look in _OF_FUNCTIONS:
+        yield from look(subject)
 
 
 def _line(finding: Finding) -> tuple[str, int]:

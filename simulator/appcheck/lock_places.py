@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from singleton.base.errors import ConfigurationError
 from singleton.functions.message_properties import is_binary
 from singleton.functions.triggers import ACTIVITY, MCP_TOOL, QUEUE
 from singleton.layouts.blob_name import digest, hashed_scope, semaphore_name
@@ -118,10 +117,7 @@ def _host(guard: Declaration, app: AppSettings) -> str | None:
         return guard.options.host_id
     if is_machine_bound(app.values):
         return None
-    try:
-        return host_id(app.values, app.folder)
-    except ConfigurationError:
-        return None
+    return host_id(app.values, app.folder)
 
 
 def _scopes(guard: Declaration, app: AppSettings, marks: _Marks) -> list[str]:

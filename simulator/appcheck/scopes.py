@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import json
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +11,8 @@ from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import filled
 from singleton.base.words import quoted
 from singleton.functions.message_properties import is_binary
-from singleton.functions.triggers import MCP_TOOL, NAMED, QUEUE, TIMER, is_http, is_streamed_request
+from singleton.functions.trigger_rules import declared_as, declared_type
+from singleton.functions.triggers import NAMED, QUEUE, TIMER, is_http, is_streamed_request
 from singleton.settings.hostjson import whole_number
 
 if TYPE_CHECKING:
@@ -40,14 +39,6 @@ _OUTSIDE: Final = {
     ),
 }
 """Names that come beside the body."""
-_OF_CALLS: Final = frozenset({"arguments", "clientinfo", "name", "sessionid", "transport"})
-"""Names of the call of an MCP tool, beside its arguments."""
-_ARGUMENTS: Final = {
-    MCP_TOOL: ("toolProperties", "propertyName", "tool"),
-    "mcpPromptTrigger": ("promptArguments", "name", "prompt"),
-}
-"""Where triggers tell of the arguments: the setting, the property with the name, and what has them."""
-_NAMED_ARGUMENT: Final = re.compile(r"(?<!\{)\{(?:(?i:arguments)\.)?(\w+)")
 _OF_REQUESTS: Final = frozenset({"datetime", "headers", "query", "sys"})
 """Names that each request has, and the host's own."""
 _FIRST_NAME: Final = re.compile(r"(?<!\{)\{(\w+)")
@@ -69,7 +60,6 @@ def check_scope(subject: Subject, guard: Guard) -> Iterator[Finding]:
     yield from _path(subject, guard)
     yield from _names(subject, guard)
     yield from _nameless(subject, guard)
-    yield from _arguments(subject, guard, key, said)
     yield from _streamed(subject, guard, key, said)
 
 
@@ -142,33 +132,14 @@ def _names(subject: Subject, guard: Guard) -> Iterator[Finding]:
             )
 
 
-def _annotation(subject: Subject) -> object:
-    """Return the annotation of the trigger's parameter, as a class where the app has a class of the name."""
-    function = inspect.unwrap(subject.call)
-    annotations = getattr(function, "__annotations__", {})
-    with contextlib.suppress(Exception):  # a name that only a type checker knows
-        annotations = inspect.get_annotations(function, eval_str=True)
-    return annotations.get(subject.trigger.parameter)
-
-
-def _named(annotation: object) -> str:
-    return str(getattr(annotation, "__name__", annotation))
-
-
 def _streamed(subject: Subject, guard: Guard, key: object, said: str) -> Iterator[Finding]:
     """Say where a value is looked up in the body of a streamed request, which only the function reads."""
-    if not is_streamed_request(_annotation(subject)):
+    if not is_streamed_request(declared_as(inspect.unwrap(subject.call), subject.trigger)):
         return
     text = key if isinstance(key, str) else guard.scope_id
     route = {name.casefold() for name in re.findall(r"\{(\w+)", str(subject.trigger.settings.get("route")))}
     names = {name for name in re.findall(_FIRST_NAME, text) if name.casefold() not in route | _OF_REQUESTS}
-    if guard.scope or (isinstance(key, str) and not re.search("[{%]", key)):
-        yield RULES["scope-in-streamed-body"].broken(
-            f"{said} is looked up in the body, and nobody can read the body of a streamed request before the function "
-            "does. Name the route, the query or a header in braces, such as {query.id}, in "
-            f"{'key' if key is not None else 'scope_id'}"
-        )
-    elif names:
+    if names:
         first = min(names)
         yield RULES["scope-in-query"].broken(
             f"{said}: {{{first}}} is no name of the route, and the body of a streamed request can't be read before the "
@@ -180,7 +151,7 @@ def _streamed(subject: Subject, guard: Guard, key: object, said: str) -> Iterato
 def _nameless(subject: Subject, guard: Guard) -> Iterator[Finding]:
     """Say where a name comes beside a body, and the parameter is nothing but the body."""
     trigger = subject.trigger
-    declared = _named(_annotation(subject))
+    declared = declared_type(inspect.unwrap(subject.call), trigger)
     outside = _OUTSIDE.get(trigger.type)
     if declared not in {"str", "bytes"} or outside is None:
         return
@@ -193,26 +164,3 @@ def _nameless(subject: Subject, guard: Guard) -> Iterator[Finding]:
                 f"{trigger.parameter} is a {declared}, which has only the names of its JSON. Annotate it as "
                 f"{NAMED[trigger.type]}"
             )
-
-
-def _arguments(subject: Subject, guard: Guard, key: object, said: str) -> Iterator[Finding]:
-    """Say where a name is none of the arguments of an MCP tool or prompt, nor of the call's other names."""
-    known = _ARGUMENTS.get(subject.trigger.type)
-    if known is None:
-        return
-    setting, property_, what = known
-    try:
-        published = {str(each[property_]) for each in json.loads(subject.trigger.settings[setting])}
-    except (KeyError, TypeError, ValueError):  # given by hand, or left to the host
-        return
-    text = key if isinstance(key, str) else ""
-    names = {name.casefold() for name in re.findall(_NAMED_ARGUMENT, f"{guard.scope_id} {text}")}
-    missing = names - {name.casefold() for name in published} - _OF_CALLS
-    for path in (guard.scope, None if re.search("[{%]", text) else text):
-        if path and (first := path.removeprefix("arguments:").partition(":")[0]) not in published | _OF_CALLS:
-            missing.add(first)
-    if missing:
-        yield RULES["scope-not-an-argument"].broken(
-            f"{said}: the {what} {subject.name} has no argument {', '.join(sorted(missing))}; it has "
-            f"{', '.join(sorted(published)) or 'none'}. Name one of these"
-        )

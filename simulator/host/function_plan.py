@@ -14,7 +14,7 @@ from simulator.extensions import unknown_bindings
 from simulator.history.deeds import once_of
 from simulator.host.app.app_model import HostError, SettingsError
 from simulator.host.app.function_index import check_names
-from simulator.host.app.settings import is_connection_string, is_disabled, is_set, not_set, resolve
+from simulator.host.app.settings import is_connection_string, is_set, not_set, resolve
 from simulator.host.declared import declared_around, declared_on, operation_on
 from simulator.host.triggers.delivery import Source, source_of
 from simulator.host.triggers.outputs import queue_name
@@ -22,6 +22,7 @@ from simulator.host.triggers.schedule import NEVER, Schedule, ScheduleError
 from simulator.host.web.routes import Route, RouteError
 from simulator.witness.guards import GuardedFunction
 from simulator.witness.witness import invoked
+from singleton.base.appsettings import is_disabled
 from singleton.base.words import listed
 from singleton.decorator import _guarded_by_us, declared_guards, guards_of, is_wrapper
 from singleton.dotnet.dequeueable import DequeueableLayout

@@ -35,6 +35,12 @@ def filled(settings: Mapping[str, str], name: str) -> str | None:
     return (setting(settings, name) or "").strip() or None
 
 
+def is_disabled(function: str, settings: Mapping[str, str]) -> bool:
+    """Tell whether an app setting switches the function off (``AzureWebJobs.<name>.Disabled``); blanks count."""
+    names = f"AzureWebJobs.{function}.Disabled", f"AzureWebJobs_{function}_Disabled"
+    return any((setting(settings, name) or "").lower() in ("true", "1") for name in names)
+
+
 def section(settings: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str, str]]:
     """Yield ``(spelling, key, value)`` of every setting ``prefix__key``; the key is normalised."""
     start = normalised(prefix) + "__"

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.words import quoted
-from singleton.functions.misdeclaration import in_worker
 from singleton.functions.triggers import Trigger, invocation_id, tries
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
 from singleton.scopes.template import value_at
+from singleton.settings.hostid import is_machine_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -99,14 +99,19 @@ class Declaration:
             return f"scope={self.scope!r}"
         return f"scope_id={self.scope_id!r}" if self.template.paths else None
 
+    @property
+    def asked_for(self) -> tuple[str, str]:
+        """What is looked up: the template, and the path of a property. Empty: none."""
+        return self.scope_id, self.scope or ""
+
     def rules(self, trigger: Trigger) -> Iterator[Callable[[], None]]:
         """Yield functions which raise ``ConfigurationError`` if no invocation by the trigger would end well."""
         from singleton.functions import trigger_rules as rules
 
-        who, policy = f"{self.decorator} on {trigger.function or self.function}", self.on_contention
-        yield self.check_settings
+        function, policy = trigger.function or self.function, self.on_contention
+        who = f"{self.decorator} on {function}"
+        yield partial(rules.refuse_settings, function, self.look_up_settings)
         if self.also is not None:
-            function = trigger.function or self.function
             yield partial(rules.refuse_same_lock, who, self.known_name(function), self.also.known_name(function))
         yield partial(rules.refuse_replay, who, self.decorator, trigger)
         yield partial(rules.refuse_policy, who, policy, trigger, {})
@@ -120,35 +125,43 @@ class Declaration:
             yield partial(rules.refuse_blocking, who, self.decorator, trigger)
         if looked_up := self.looked_up:
             yield partial(rules.refuse_scope, who, looked_up, trigger)
+            template, path = self.asked_for
+            yield partial(rules.refuse_no_argument, who, looked_up, template, path, trigger)
+            if path:
+                yield partial(rules.refuse_streamed, who, looked_up, self.written, trigger)
 
-    def known_name(self, function: str) -> tuple[str, str]:
-        """Return container and name of the function's lock, as far as they are known before an invocation."""
-        scopes = ["1" for given in (self.scope, self.scope_id) if given]
+    def known_name(self, function: str, settings: Mapping[str, str] | None = None) -> tuple[str, str, str]:
+        """Return connection, container and name of the function's lock, with a 1 for what only an invocation tells.
+
+        Without ``settings`` that is the whole scope. A host id that only this machine has is a 0.
+
+        Raises:
+            ConfigurationError: a setting is missing or wrong, or no lock can have the name.
+            ScopeError: the same of a scope.
+        """
+        scope_id = self.scope_id and ("1" if settings is None else self.template.outline(settings))
+        scopes = [*filter(None, [scope_id, self.scope and "1"])]
         if self.scope_hash:
             scopes = [*map(hashed_scope, scopes)]
-        lock = self.layout.lock(self.options.host_id or "0", self.name or function, scopes, self.level)
-        return self.options.container, lock
+        host = self.options.host_id
+        if host is None and settings is not None and self.layout.by_host and not is_machine_bound(settings):
+            host = self._host_id
+        listener = self.mode == "listener"
+        lock = self.layout.lock(host or "0", self.name or function, scopes, self.level, listener=listener)
+        return self.connection, self.options.container, lock
 
-    def check_settings(self) -> None:
-        """Raise ``ConfigurationError`` for a missing or wrong app setting: in a worker, where all of them are set."""
-        if not (in_worker() and self.enabled):
+    def look_up_settings(self, settings: Mapping[str, str]) -> None:
+        """Raise ``ConfigurationError`` or ``ScopeError`` for a missing or wrong app setting."""
+        self.known_name(self.function, settings)
+        if self.also is not None:
+            self.also.look_up_settings(settings)
+        if not self.enabled:
             return
         from singleton.settings.connection import resolve_blob_account
-        from singleton.settings.hostid import runs_locally
 
-        settings = dict(os.environ)  # which decodes every name at each look
-        try:
-            bound = self.template.bind(settings, None if self.template.paths else {})
-            if self.scope is None and not self.template.paths:
-                scopes, host = [bound] if self.scope_id else [], self.options.host_id or "0"
-                self.layout.lock(host, self.name or self.function, scopes, self.level, listener=self.mode == "listener")
-        except ScopeError as error:
-            raise ConfigurationError(str(error)) from None
         endpoint = resolve_blob_account(self.connection, settings).endpoint
         self.layout.account_url(endpoint)
-        if self.layout.by_host and not runs_locally(settings):
-            _ = self._host_id
-        elif self.layout.by_host and self.options.host_id is None and "KUBERNETES_SERVICE_HOST" in settings:
+        if self.layout.by_host and self.options.host_id is None and "KUBERNETES_SERVICE_HOST" in settings:
             from singleton.settings.localrun import refuse_host_id_of_pod
 
             refuse_host_id_of_pod(settings, endpoint, self._host_id)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from singleton.base.errors import ConfigurationError
 from singleton.functions.misdeclaration import error_of, in_worker, stand_in
 from singleton.functions.triggers import (
+    GUARDS_MARK,
     find_trigger,
     is_builder,
     is_replayer,
@@ -109,8 +110,9 @@ def judge_when_listed() -> None:
     def judged(app: Any) -> list[Any]:
         functions: list[Any] = get_functions(app)
         found: dict[Any, Trigger | None] = {}
+        taken: dict[tuple[str, str, str], tuple[str, bool]] = {}
         for function in functions:
-            for users, trigger in _judge_listed(function):
+            for users, trigger in _judge_listed(function, taken):
                 found[users] = trigger if found.get(users, trigger) == trigger else None
         listed_triggers.update(found)
         return functions
@@ -118,8 +120,10 @@ def judge_when_listed() -> None:
     register.get_functions = judged
 
 
-def _judge_listed(function: Any) -> Iterator[tuple[Any, Trigger]]:
+def _judge_listed(function: Any, taken: dict[tuple[str, str, str], tuple[str, bool]]) -> Iterator[tuple[Any, Trigger]]:
     """Judge a guarded function, and yield the user's own function with its trigger."""
+    from singleton.functions.trigger_rules import refuse_shared_seat
+
     call = function.get_user_function()
     # A guarded orchestrator or entity is inside of what azure-functions-durable makes of it.
     inside = [each.cell_contents for each in getattr(call, "__closure__", None) or ()] if is_replayer(call) else [call]
@@ -129,6 +133,7 @@ def _judge_listed(function: Any) -> Iterator[tuple[Any, Trigger]]:
             assert trigger is not None  # it could be built
             try:
                 judge(guarded, trigger)
+                refuse_shared_seat(trigger.function, getattr(guarded, GUARDS_MARK, ()), taken)
             except ConfigurationError as error:
                 function._func = stand_in(call, error)  # noqa: SLF001 - there is no public way
             yield inspect.unwrap(guarded), trigger

@@ -5,23 +5,55 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import json
+import os
+import re
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.errors import ConfigurationError
-from singleton.functions.triggers import QUEUE, REPLAY, TIMER, WRITTEN_ONE_BY_ONE, is_http
+from singleton.base.appsettings import is_disabled
+from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.functions.misdeclaration import in_worker
+from singleton.functions.triggers import (
+    MCP_TOOL,
+    QUEUE,
+    REPLAY,
+    TIMER,
+    WRITTEN_ONE_BY_ONE,
+    is_http,
+    is_streamed_request,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from singleton.functions.declaration import Declaration
     from singleton.functions.triggers import Trigger
 
 _COSMOS: Final = "cosmosDBTrigger"
+_ARGUMENTS: Final = {
+    MCP_TOOL: ("toolProperties", "propertyName", "tool"),
+    "mcpPromptTrigger": ("promptArguments", "name", "prompt"),
+}
+"""Where triggers tell of the arguments: the setting, the property with the name, and what has them."""
+_NAMED_ARGUMENT: Final = re.compile(r"(?<!\{)\{(?:(?i:arguments)\.)?(\w+)")
+_OF_CALLS: Final = frozenset({"arguments", "clientinfo", "name", "sessionid", "transport"})
+"""Names of the call of an MCP tool, beside its arguments."""
+
+
+def declared_as(function: Callable[..., Any] | None, trigger: Trigger) -> object:
+    """Return the annotation of the trigger's parameter, as a class where the app has a class of the name."""
+    annotations = getattr(function, "__annotations__", {})
+    if function is not None and isinstance(annotations.get(trigger.parameter), str):
+        with contextlib.suppress(Exception):  # a name that only a type checker knows
+            annotations = inspect.get_annotations(function, eval_str=True)
+    return annotations.get(trigger.parameter)
 
 
 def declared_type(function: Callable[..., Any] | None, trigger: Trigger) -> str:
     """Return the name of the type that the trigger's parameter is declared as; empty: none."""
-    annotation = getattr(function, "__annotations__", {}).get(trigger.parameter)
+    annotation = declared_as(function, trigger)
     name = getattr(annotation, "__name__", str(annotation)) if annotation is not None else ""
     return str(name).partition("[")[0].rpartition(".")[2]
 
@@ -121,6 +153,39 @@ def refuse_scope(who: str, looked_up: str, trigger: Trigger) -> None:
     raise ConfigurationError(f"{who}: {looked_up} is looked up in {why}", reason=reason)
 
 
+def refuse_no_argument(who: str, looked_up: str, template: str, path: str, trigger: Trigger) -> None:
+    """Refuse a name that is none of the arguments of an MCP tool or prompt, nor of the call's other names."""
+    known = _ARGUMENTS.get(trigger.type)
+    if known is None:
+        return
+    setting, key, what = known
+    try:
+        published = {str(each[key]) for each in json.loads(trigger.settings[setting])}
+    except (KeyError, TypeError, ValueError):  # given by hand, or left to the host
+        return
+    names = {name.casefold() for name in _NAMED_ARGUMENT.findall(template)}
+    missing = names - {name.casefold() for name in published} - _OF_CALLS
+    if path and (first := path.removeprefix("arguments:").partition(":")[0]) not in published | _OF_CALLS:
+        missing.add(first)
+    if missing:
+        raise ConfigurationError(
+            f"{who}: {looked_up}: the {what} {trigger.function} has no argument {', '.join(sorted(missing))}; it has "
+            f"{', '.join(sorted(published)) or 'none'}. Name one of these",
+            reason="scope-not-an-argument",
+        )
+
+
+def refuse_streamed(who: str, looked_up: str, function: Callable[..., Any] | None, trigger: Trigger) -> None:
+    """Refuse a property of the body of a streamed request, which only the function can read."""
+    if is_http(trigger, {}) and is_streamed_request(declared_as(function, trigger)):
+        raise ConfigurationError(
+            f"{who}: {looked_up} is looked up in the body, and nobody can read the body of a streamed request before "
+            "the function does. Name the route, the query or a header in braces, such as '{query.id}', in the scope_id "
+            "of @singleton or the key of @once",
+            reason="scope-in-streamed-body",
+        )
+
+
 def refuse_generator(guarded: Callable[..., Any], trigger: Trigger) -> None:
     """Refuse a guarded generator: no body runs, and only some outputs take what it makes."""
     may_yield = trigger.is_replayed or trigger.returns in WRITTEN_ONE_BY_ONE
@@ -132,17 +197,54 @@ def refuse_generator(guarded: Callable[..., Any], trigger: Trigger) -> None:
         )
 
 
-# --- messages that are put back ---------------------------------------------------------------------------------------
+def refuse_settings(function: str, look_up: Callable[[Mapping[str, str]], object]) -> None:
+    """Refuse a missing or wrong app setting: in a worker, which has all of them, of a function that the host runs."""
+    if not in_worker():
+        return
+    settings = dict(os.environ)  # which decodes every name at each look
+    try:
+        look_up(settings)
+    except (ConfigurationError, ScopeError) as error:
+        if not is_disabled(function, settings):
+            raise error if isinstance(error, ConfigurationError) else ConfigurationError(str(error)) from None
 
 
-def refuse_same_lock(who: str, name: tuple[str, str], old: tuple[str, str]) -> None:
-    """Refuse an ``also=`` whose lock, by container and name, is the one that the function has anyway."""
+def refuse_shared_seat(
+    function: str, declared: Iterable[Declaration], taken: dict[tuple[str, str, str], tuple[str, bool]]
+) -> None:
+    """Refuse a lock of two functions of the app where one has ``on_contention="coalesce"``.
+
+    ``taken`` has functions by the places of their locks, and whether they coalesce; it gets those of this function.
+    """
+    for each in declared:
+        coalesces = each.on_contention == "coalesce"
+        for lock in [each, *([each.also] if each.also is not None and coalesces else [])]:
+            if lock.layout.foreign or each.mode == "listener":
+                continue
+            try:
+                place = lock.known_name(function, os.environ)
+            except (ConfigurationError, ScopeError):  # outside of a worker settings may be missing
+                continue
+            other, leaves = taken.setdefault(place, (function, coalesces))
+            if other != function and (coalesces or leaves):
+                raise ConfigurationError(
+                    f"{each.decorator} on {function}: {other} has the same lock, and one of both has on_contention="
+                    "'coalesce': a message of one would leave while the other waits. Give each a name of its own",
+                    reason="coalesce-shared",
+                )
+
+
+def refuse_same_lock(who: str, name: tuple[str, ...], old: tuple[str, ...]) -> None:
+    """Refuse an ``also=`` whose lock, by account, container and name, is the one that the function has anyway."""
     if name == old:
         raise ConfigurationError(
             f"{who}: also= names the lock that the function has anyway. Say what was different before, or leave also= "
             "out",
             reason="old-lock-is-the-same",
         )
+
+
+# --- messages that are put back ---------------------------------------------------------------------------------------
 
 
 def refuse_trigger(who: str, trigger: Trigger) -> None:

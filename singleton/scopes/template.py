@@ -80,22 +80,30 @@ class ScopeTemplate:
             ConfigurationError: a setting is missing, or the value of a setting breaks the template.
             ScopeError: the data lacks a name, holds an object or list for one, or nothing is left of the scope.
         """
-        subject = self._subject
-        resolved = _settings_filled(self.text, settings, subject)
-        bound = resolved if data is None else self._filled(resolved, data, subject)
+        resolved = _settings_filled(self.text, settings, self._subject)
+        if data is None:
+            return self._checked(resolved)
+        pieces = self._pieces_of(resolved)
+        return self._checked("".join(each if isinstance(each, str) else self._text_of(each, data) for each in pieces))
+
+    def outline(self, settings: Mapping[str, str]) -> str:
+        """Return the scope id with a 1 for each placeholder. See ``bind`` for the errors."""
+        pieces = self._pieces_of(_settings_filled(self.text, settings, self._subject))
+        return self._checked("".join(each if isinstance(each, str) else "1" for each in pieces))
+
+    def _checked(self, bound: str) -> str:
         if self.text and not (bound.strip() or self._dotnet):
             raise ScopeError(
-                f"{subject} is empty once it is filled in: its settings and values are empty", reason="empty"
+                f"{self._subject} is empty once it is filled in: its settings and values are empty", reason="empty"
             )
         return bound
 
-    def _filled(self, resolved: str, data: Mapping[str, object], subject: str) -> str:
-        pieces = self._pieces if resolved is self.text else _parse(resolved, f"{subject}, its settings filled in,")
-        return "".join(piece if isinstance(piece, str) else self._text_of(piece, data, subject) for piece in pieces)
+    def _pieces_of(self, resolved: str) -> list[str | _Placeholder]:
+        return self._pieces if resolved is self.text else _parse(resolved, f"{self._subject}, its settings filled in,")
 
-    def _text_of(self, piece: _Placeholder, data: Mapping[str, object], subject: str) -> str:
-        found, path = piece.value(data, subject), ".".join(piece.names)
-        subject = f"{subject}: the value of {{{path}}}"
+    def _text_of(self, piece: _Placeholder, data: Mapping[str, object]) -> str:
+        found, path = piece.value(data, self._subject), ".".join(piece.names)
+        subject = f"{self._subject}: the value of {{{path}}}"
         if not self._dotnet:
             text = _bound_text(found, piece.format, subject)
             if self._needs_values and not text.strip():

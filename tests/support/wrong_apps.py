@@ -6,7 +6,7 @@ from pathlib import Path
 
 HEAD = """
 import azure.functions as func
-from singleton import Inbox, OldLock, once, ordered, singleton
+from singleton import Inbox, LockClient, OldLock, once, ordered, singleton
 app = func.FunctionApp()
 """
 QUEUE = "@app.queue_trigger(arg_name='msg', queue_name='q', connection='AzureWebJobsStorage')\n"
@@ -20,6 +20,10 @@ TEXT = "\ndef job(msg: str) -> str: ...\n"
 TICK = "\ndef job(msg: func.TimerRequest) -> None: ...\n"
 REQUEST = "\ndef job(msg: func.HttpRequest) -> str: ...\n"
 ROUTE = "@app.route(route='x', trigger_arg_name='msg')\n"
+FIRST = f"{QUEUE}@singleton(name='n', scope='Id')\ndef first(msg: func.QueueMessage) -> None: ...\n"
+BELLS = QUEUE.replace("'q'", "'orders'")
+BLOB = "@app.blob_trigger(arg_name='msg', path='in/{name}', connection='AzureWebJobsStorage')\n"
+STREAMED = "class Streamed: path_params = query_params = {}\n"
 DOTS = "scope_id='..', level='host'"
 APPS = {
     "an argument, a declaration twice": [
@@ -53,6 +57,13 @@ APPS = {
         f"{MANY}@singleton(scope='Id'){JOB}",
         f"{MANY}@once(key='{{Id}}'){JOB}",
         f"{DOCUMENTS}@singleton(scope='Id'){JOB}",
+        *(f"{TOOL}@{guard}{TEXT}" for guard in ("singleton(scope='Nope')", "singleton(scope_id='{Nope}')")),
+        f"{TOOL}@once(key='Nope'){TEXT}",
+        f"{STREAMED}{ROUTE}@singleton(scope='Id'){REQUEST.replace('func.HttpRequest', 'Streamed')}",
+    ],
+    "two functions": [
+        f"{FIRST}{QUEUE}@singleton(name='n', scope='Id', on_contention='coalesce'){JOB}",
+        f"{FIRST}{QUEUE}@singleton(scope='Id', also=OldLock(name='n'), on_contention='coalesce'){JOB}",
     ],
     "a generator": [
         *(f"{QUEUE}@{guard}{JOB.replace('...', 'yield')}" for guard in ("singleton", "once(key='Id')")),
@@ -61,12 +72,30 @@ APPS = {
     "a connection of": [
         *(f"{QUEUE}@singleton({given}){JOB}" for given in ("connection='Nowhere'", "scope_id='%NONE%-{Id}'")),
         *(f"{QUEUE}@once(key={key}){JOB}" for key in ("'%NONE%/{Id}'", "'Id', connection='Wrong'")),
-        *(f"{QUEUE}@singleton(layout='webjobs', {given}){JOB}" for given in ("scope_id='a/..'", DOTS)),
+        *(
+            f"{QUEUE}@singleton(layout='webjobs', {given}){JOB}"
+            for given in ("scope_id='a/..'", "scope_id='{Id}/..'", DOTS)
+        ),
+        f"{BELLS}@ordered(Inbox('orders', connection='Nowhere')){JOB}",
+        f"{BELLS}@ordered(Inbox('orders', connection='Wrong')){JOB}",
+    ],
+    "these settings": [
+        *(f"@app.function_name('off')\n{QUEUE}@{guard}(connection='Nowhere'){JOB}" for guard in ("singleton",)),
+        f"@app.function_name('off')\n{QUEUE}@once(key='%NONE%/{{Id}}'){JOB}",
+    ],
+    "the connection of a lock client": [
+        f"locks = LockClient('Nowhere')\n{QUEUE}@locks.lock('total'){JOB}",
+    ],
+    "a setting of a trigger": [f"{QUEUE.replace('AzureWebJobsStorage', 'Nowhere')}@singleton{JOB}"],
+    "what ends well": [
+        *(f"{BLOB}@singleton({given}){JOB}" for given in ("on_contention='raise'", "max_waiting=1", "mode='listener'")),
+        f"{QUEUE}@singleton(scope_id='{{{{Id}}}}'){JOB}",
     ],
     "the host id of a pod": [f"{QUEUE}@singleton{JOB}", f"{QUEUE}@once(key='Id'){JOB}"],
     "a `scope`": [f"{QUEUE}@singleton(scope='Nope'){JOB}"],
     "what `singleton-sim check` finds": [
-        f"{TOOL}@singleton(scope='Nope'){TEXT}",
+        f"async def work(): ...\n{QUEUE}@singleton{JOB.replace('...', 'return work()')}",
+        f"def hides(job): return lambda msg: job(msg)\n{QUEUE}@hides\n@singleton(on_contention='defer'){JOB}",
     ],
     "host.json": [f"{QUEUE}@singleton{JOB}"],
     "an argument that": [f"{QUEUE}@singleton(scoop='Id'){JOB}", "@singleton\nclass Job: ...\n"],
@@ -86,10 +115,17 @@ RIGHT = [
     f"{QUEUE.replace(chr(39) + 'q', chr(39) + 'orders')}@ordered(Inbox('orders')){JOB}",
     f"{TIMER}@singleton(mode='listener', layout='webjobs', dotnet_name='Contoso.Shop.Orders.Tick'){TICK}",
     f"@app.function_name('pay')\n{QUEUE}@singleton(also=OldLock(name='job')){JOB}",
+    f"{QUEUE}@singleton(scope_id='%REGION%'){JOB}",
+    f"{FIRST}{QUEUE}@singleton(name='n', scope_id='to {{Id}}', on_contention='coalesce'){JOB}",
     f"@singleton(connection='Unset')\ndef nobody_calls(): ...\n{QUEUE}@singleton{JOB}",
     f"class Other: timer_trigger = lambda **_: {QUEUE[1:]}@Other{TIMER[4:]}@singleton(on_contention='defer'){JOB}",
 ]
-SETTINGS = {"AzureWebJobsStorage": "UseDevelopmentStorage=true", "Wrong": "AccountName=;AccountKey=x"}
+SETTINGS = {
+    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
+    "Wrong": "AccountName=;AccountKey=x",
+    "AzureWebJobs.off.Disabled": "true",
+    "REGION": "{Region}",
+}
 TABLE = (
     (Path(__file__).parents[2] / "docs" / "reference" / "errors.md")
     .read_text("utf-8")

@@ -158,17 +158,6 @@ def is_connection_string(text: str) -> bool:
     return _STORAGE_STRING.search(text) is not None
 
 
-def is_disabled(function: str, settings: Mapping[str, str]) -> bool:
-    """Tell whether an app setting switches the function off (``AzureWebJobs.<name>.Disabled``); blanks count."""
-    for name in (f"{_PREFIX}.{function}.Disabled", f"{_PREFIX}_{function}_Disabled"):
-        if (setting(settings, name) or "").lower() in {
-            "true",
-            "1",
-        }:
-            return True
-    return False
-
-
 def _text(file: str, name: str, value: object) -> str:
     if isinstance(value, str):
         text = value

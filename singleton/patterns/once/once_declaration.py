@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.base.words import quoted
 from singleton.functions.declaration import Declaration
-from singleton.functions.misdeclaration import in_worker
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 
@@ -47,11 +45,11 @@ class OnceDeclaration(Declaration):
     keep: float
     outputs: Literal["always", "first"]
 
-    def check_settings(self) -> None:
-        """See ``Declaration.check_settings``."""
-        super().check_settings()
-        if in_worker() and self.enabled and self.key.template is not None:
-            self.key.template.bind(os.environ, None)
+    def look_up_settings(self, settings: Mapping[str, str]) -> None:
+        """See ``Declaration.look_up_settings``."""
+        super().look_up_settings(settings)
+        if self.key.template is not None:
+            self.key.template.outline(settings)
 
     @property
     def looked_up(self) -> str | None:
@@ -59,6 +57,12 @@ class OnceDeclaration(Declaration):
         given, template = self.key.given, self.key.template
         is_found = isinstance(given, str) and (template is None or template.paths)
         return f"the key {quoted(given)}" if is_found else None
+
+    @property
+    def asked_for(self) -> tuple[str, str]:
+        """See ``Declaration.asked_for``."""
+        given = self.key.given if isinstance(self.key.given, str) else ""
+        return ("", given) if self.key.template is None else (given, "")
 
     def rules(self, trigger: Trigger) -> Iterator[Callable[[], None]]:
         """See ``Declaration.rules``."""

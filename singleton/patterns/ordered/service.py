@@ -33,6 +33,7 @@ from singleton.runtime.lock_thread import provided_account
 from singleton.settings.connection import (
     StorageAccount,
     checked_connection_string,
+    resolve_blob_account,
     resolve_queue_account,
 )
 from singleton.stores.log_store import FULL, NO_LOG, LogStore
@@ -258,6 +259,12 @@ class Service:
                 account = _queue_account(self._connection, os.environ)
             self._accounts[where] = account
         return self._accounts[where]
+
+    def look_up_settings(self, settings: Mapping[str, str]) -> None:
+        """Raise ``ConfigurationError`` if the connection has no app setting, or a wrong one."""
+        _queue_account(self._connection, settings)
+        if "=" not in self._connection:
+            resolve_blob_account(self._connection, settings)
 
     def wrong_queue(self, trigger: Trigger, settings: Mapping[str, str], app_dir: Path | None) -> str | None:
         """Say why no bell reaches this trigger: another queue, account or encoding; None: a bell does, or may."""

@@ -94,7 +94,10 @@ def _rules(
     inbox: Inbox,
     trigger: Trigger,
 ) -> Iterator[Callable[[], None]]:
+    from singleton.functions.trigger_rules import refuse_settings
+
     yield partial(_refuse_other_queue, function, inbox, trigger)
+    yield partial(refuse_settings, trigger.function or function.__name__, inbox.service.look_up_settings)
 
 
 def _refuse_other_queue(function: Callable[..., Any], inbox: Inbox, trigger: Trigger) -> None:

@@ -221,9 +221,9 @@ def test_an_argument_that_is_left_out_has_its_default(
 
 @pytest.mark.parametrize("way", TAKES)
 def test_an_argument_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    builder = tool(tmp_path, way, "@singleton(scope='ordr')")
-    with pytest.raises(ScopeError, match=r"scope 'ordr': the body has no property 'ordr'; it has .*'order'"):
-        answered(builder, order="7")
+    said = r"scope='ordr': the tool ship has no argument ordr; it has .*order|no property 'ordr'; it has .*'order'"
+    with pytest.raises((ConfigurationError, ScopeError), match=said):
+        answered(tool(tmp_path, way, "@singleton(scope='ordr')"), order="7")
 
 
 def test_an_argument_called_context_is_never_taken_for_the_call(
@@ -281,10 +281,10 @@ def test_a_tool_publishes_the_arguments_of_its_function_and_no_other(tmp_path: P
 
 @pytest.mark.parametrize("given_as", ["x", [1]])
 def test_arguments_that_are_no_object_have_no_properties(thread: LockThread, given_as: object) -> None:
-    app = func.FunctionApp()
+    app, published = func.FunctionApp(), '[{"propertyName": "id"}]'
 
     @singleton(scope="id")
-    @app.generic_trigger(arg_name="context", type="mcpToolTrigger", toolName="t", description="d", toolProperties="[]")
+    @app.generic_trigger(arg_name="context", type="mcpToolTrigger", toolName="t", toolProperties=published)
     def ship(context: str) -> str:
         return "done"
 

@@ -420,6 +420,13 @@ PLANTED: Final = (
         says="there is no app setting Locks",
     ),
     Planted(
+        name="a host id of an app in Azure without a name",
+        finds=("lock-name-refused",),
+        code=queue("scope='Id'"),
+        settings={"WEBSITE_INSTANCE_ID": "a1"},
+        says="WEBSITE_SITE_NAME is not set",
+    ),
+    Planted(
         name="an unset connection of a trigger",
         finds=("connection-unset",),
         code=queue("", connection='"Orders"'),

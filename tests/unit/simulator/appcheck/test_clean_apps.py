@@ -292,6 +292,18 @@ def test_few_threads_are_enough_where_few_wait(tmp_path: Path) -> None:
     checked(tmp_path, code, settings={"PYTHON_THREADPOOL_THREAD_COUNT": "4"}).assert_ok(strict=True)
 
 
+def test_a_function_or_a_lock_that_is_switched_off_needs_no_setting(tmp_path: Path) -> None:
+    code = (
+        "@queue(connection='Orders')\n@singleton(connection='Locks', scope_id='%NONE%')\n"
+        "def ship(msg: func.QueueMessage) -> None: ...\n"
+    )
+    report = checked(tmp_path, code, settings={"AzureWebJobs.ship.Disabled": "true"})
+    report.assert_ok(strict=True)
+    assert {each.id for each in report.findings} == {"connection-unset", "setting-unset"}
+    code = "@queue()\n@singleton(connection='Locks')\ndef ship(msg: func.QueueMessage) -> None: ...\n"
+    checked(tmp_path, code, {"singleton": {"enabled": False}}).assert_ok()
+
+
 def test_a_connection_that_is_left_empty_has_its_default(tmp_path: Path) -> None:
     code = """
     @app.service_bus_queue_trigger(arg_name="msg", queue_name="q", connection="")

@@ -9,7 +9,8 @@ import pytest
 
 from simulator.host.app.app_model import HostConfig, SettingsError
 from simulator.host.app.hostjson import QueueOptions, allowed_functions, check_version, queue_options
-from simulator.host.app.settings import is_disabled, is_set, local_settings, prepare, redirect, resolve
+from simulator.host.app.settings import is_set, local_settings, prepare, redirect, resolve
+from singleton.base.appsettings import is_disabled
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import as_json
 from singleton.settings.connection import resolve_blob_account
