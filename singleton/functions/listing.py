@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.functions.misdeclaration import error_of, in_worker, stand_in
 from singleton.functions.triggers import (
     GUARDS_MARK,
@@ -29,8 +30,9 @@ from singleton.functions.triggers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from singleton.functions.declaration import Declaration
     from singleton.functions.triggers import Trigger
 
     TriggerRules = Callable[[Trigger], Iterator[Callable[[], None]]]
@@ -110,20 +112,18 @@ def judge_when_listed() -> None:
     def judged(app: Any) -> list[Any]:
         functions: list[Any] = get_functions(app)
         found: dict[Any, Trigger | None] = {}
-        taken: dict[tuple[str, str, str], tuple[str, bool]] = {}
         for function in functions:
-            for users, trigger in _judge_listed(function, taken):
+            for users, trigger in _judge_listed(function):
                 found[users] = trigger if found.get(users, trigger) == trigger else None
         listed_triggers.update(found)
+        _refuse_shared_seats(functions)
         return functions
 
     register.get_functions = judged
 
 
-def _judge_listed(function: Any, taken: dict[tuple[str, str, str], tuple[str, bool]]) -> Iterator[tuple[Any, Trigger]]:
+def _judge_listed(function: Any) -> Iterator[tuple[Any, Trigger]]:
     """Judge a guarded function, and yield the user's own function with its trigger."""
-    from singleton.functions.trigger_rules import refuse_shared_seat
-
     call = function.get_user_function()
     # A guarded orchestrator or entity is inside of what azure-functions-durable makes of it.
     inside = [each.cell_contents for each in getattr(call, "__closure__", None) or ()] if is_replayer(call) else [call]
@@ -133,7 +133,36 @@ def _judge_listed(function: Any, taken: dict[tuple[str, str, str], tuple[str, bo
             assert trigger is not None  # it could be built
             try:
                 judge(guarded, trigger)
-                refuse_shared_seat(trigger.function, getattr(guarded, GUARDS_MARK, ()), taken)
             except ConfigurationError as error:
                 function._func = stand_in(call, error)  # noqa: SLF001 - there is no public way
             yield inspect.unwrap(guarded), trigger
+
+
+def _refuse_shared_seats(functions: Iterable[Any]) -> None:
+    """Refuse a lock of two functions of the app of which one has ``on_contention="coalesce"``."""
+    declared: list[tuple[Any, Declaration]] = []
+    for function in functions:
+        call = function.get_user_function()
+        if error_of(call) is None:
+            declared += [(function, each) for each in getattr(call, GUARDS_MARK, ())]
+    if all(each.on_contention != "coalesce" for _, each in declared):
+        return
+    settings, taken = dict(os.environ), dict[tuple[str, str, str], tuple[Any, bool]]()
+    for function, each in declared:
+        coalesces, name = each.on_contention == "coalesce", str(function.get_function_name())
+        for lock in [each, *([each.also] if each.also is not None and coalesces else [])]:
+            if lock.layout.foreign or lock.limit is not None or each.mode == "listener":
+                continue
+            try:
+                place = lock.known_name(name, settings)
+            except (ConfigurationError, ScopeError):  # outside of a worker settings may be missing
+                continue
+            other, leaves = taken.setdefault(place, (function, coalesces))
+            if other is not function and (coalesces or leaves):
+                error = ConfigurationError(
+                    f"{each.decorator} on {name}: {other.get_function_name()} has the same lock, and one of both has "
+                    "on_contention='coalesce': a message of one would leave while the other waits. Give each a name "
+                    "of its own",
+                    reason="coalesce-shared",
+                )
+                function._func = stand_in(function.get_user_function(), error)  # noqa: SLF001 - no public way

@@ -26,9 +26,8 @@ from singleton.functions.triggers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from singleton.functions.declaration import Declaration
     from singleton.functions.triggers import Trigger
 
 _COSMOS: Final = "cosmosDBTrigger"
@@ -207,31 +206,6 @@ def refuse_settings(function: str, look_up: Callable[[Mapping[str, str]], object
     except (ConfigurationError, ScopeError) as error:
         if not is_disabled(function, settings):
             raise error if isinstance(error, ConfigurationError) else ConfigurationError(str(error)) from None
-
-
-def refuse_shared_seat(
-    function: str, declared: Iterable[Declaration], taken: dict[tuple[str, str, str], tuple[str, bool]]
-) -> None:
-    """Refuse a lock of two functions of the app where one has ``on_contention="coalesce"``.
-
-    ``taken`` has functions by the places of their locks, and whether they coalesce; it gets those of this function.
-    """
-    for each in declared:
-        coalesces = each.on_contention == "coalesce"
-        for lock in [each, *([each.also] if each.also is not None and coalesces else [])]:
-            if lock.layout.foreign or each.mode == "listener":
-                continue
-            try:
-                place = lock.known_name(function, os.environ)
-            except (ConfigurationError, ScopeError):  # outside of a worker settings may be missing
-                continue
-            other, leaves = taken.setdefault(place, (function, coalesces))
-            if other != function and (coalesces or leaves):
-                raise ConfigurationError(
-                    f"{each.decorator} on {function}: {other} has the same lock, and one of both has on_contention="
-                    "'coalesce': a message of one would leave while the other waits. Give each a name of its own",
-                    reason="coalesce-shared",
-                )
 
 
 def refuse_same_lock(who: str, name: tuple[str, ...], old: tuple[str, ...]) -> None:
