@@ -107,7 +107,7 @@ PLANTED: Final = (
         @once(key="Id")
         async def ship(req: Request) -> str: return "ok"
         """,
-        says="such as {query.id}, in key",
+        says="such as '{query.id}'",
         line="@once",
     ),
     Planted(
