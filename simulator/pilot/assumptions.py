@@ -121,13 +121,13 @@ def _shown(last: list[tuple[str, StoreFailure | None]]) -> str:
     return ", ".join(f"{name} {'ok' if failed is None else failed}" for name, failed in last[-SHOWN:])
 
 
-async def examine_account(store: LeaseStore, *, slow: bool) -> CheckResult:
-    """Make the checks of ``singleton-locks doctor``: rights, clock, versions, soft delete, namespace and others."""
+async def examine_account(store: LeaseStore) -> CheckResult:
+    """Make the checks of ``singleton-locks doctor``: rights, clock, namespace, versions, soft delete."""
     kinds = {"ok": note, "note": note, "failed": violation, "unknown": unproven}
     findings, many = [], 0
     async with aclosing(store):
         try:
-            async for found in examine(store, "doctor/", quick=not slow):
+            for found in await examine(store, "doctor/"):
                 many += 1
                 findings.append(kinds[found.outcome](f"{found.check}: {found.said}"))
         except StorageError as error:

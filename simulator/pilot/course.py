@@ -191,7 +191,7 @@ class Pilot:
         opened = partial(self._open, traffic)
         parts = [try_assumptions(partial(opened, way), way, slow=slow) for way in WAYS]
         lives = live_both_ways(opened, self._operator(), many=HISTORIES, timed=timed, seed=random.getrandbits(32))
-        account = examine_account(self._operator(), slow=slow)
+        account = examine_account(self._operator())
         found, lived = await asyncio.gather(asyncio.gather(account, *parts), lives)
         return found, lived
 

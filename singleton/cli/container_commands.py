@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -13,18 +13,16 @@ from singleton.base.errors import StorageDenied
 from singleton.cli.output import Progress, counted, rate, say, span_of, write_json
 from singleton.cli.session import Session, in_a_session, no_such_prefix
 from singleton.cli.silence import READING, silence_told
-from singleton.operating.checks import MAY_BE_HIDDEN, clean_up, examine, prepare
+from singleton.operating.checks import MAY_BE_HIDDEN, Finding, Forbidden, clean_up, examine, prepare
 from singleton.operating.container import keeping_of, next_page
-from singleton.operating.container import next_page as first_page
 from singleton.operating.container_pass import YOUNGEST, Lift, Sweep
 from singleton.operating.lock_names import function_is_missing
-from singleton.operating.scratch import Finding, Forbidden
 from singleton.runtime.lock_thread import runtime
 from singleton.settings.accounts import LockContainer
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from singleton.cli.session import Session
     from singleton.operating.container_pass import ContainerPass
@@ -53,17 +51,17 @@ def _go_through(
     progress = Progress("blobs seen")
     running: list[_PassT] = []
 
-    async def next_page(store: LeaseStore) -> bool:
+    async def go_on(store: LeaseStore) -> bool:
         if not running:
             running.append(begin(store))
         return await running[0].go_on()
 
-    page = session.ask(lambda keeping: first_page(keeping, session.container, prefix, None, 1, answer=READING))
+    page = session.ask(lambda keeping: next_page(keeping, session.container, prefix, None, 1, answer=READING))
     if prefix and not page.entries and (wrong := no_such_prefix(session, prefix)) is not None:
         raise click.UsageError(wrong)
     ended, wrong = False, None
     try:
-        while session.on_store(next_page):
+        while session.on_store(go_on):
             progress.show(running[0].result.seen, f", {running[0].done:,} {did}")
         ended, wrong = True, mistake(running[0])
     finally:
@@ -180,82 +178,57 @@ _MARKS: Final = {"ok": "ok", "note": "note", "failed": "FAILED", "unknown": "?"}
 @click.option(
     "--scratch", metavar="NAME", help="A container that exists. Default: one is made, and deleted afterwards."
 )
-@click.option("--quick", is_flag=True, help="Leave out the checks that wait 15 s for a lease to end.")
 @in_a_session
-def doctor(session: Session, scratch: str | None, *, quick: bool) -> int:
-    """Examine the storage account: does it do what locks rely on?
+def doctor(session: Session, scratch: str | None) -> int:
+    """Examine the storage account: is a right missing?
 
-    It makes a container of its own there, tries each request that locks make, with its conditions, and deletes it.
+    It makes a container of its own there, sends each request that locks send, and deletes it. singleton-sim pilot tries
+    whether the service does what locks rely on.
     """
     mark = f"singleton-doctor-{secrets.token_hex(4)}"
     # Some checks send requests that only the SDK sends.
     place = LockContainer(session.place.account, scratch or mark, "sdk")
-    visit = _Examination(session=session, place=place, prefix=f"{mark}/", own=scratch is None)
     if not session.as_json:
-        where = f"container {visit.place.container}" + (", made for this and deleted again" if visit.own else "")
-        say(f"{session.place.account.endpoint}, {where}{'' if quick else '; this takes about 20 s'}")
-    missing = visit.begin()
-    findings = [_told(session, missing)] if missing else list(visit.findings(quick=quick))
+        own = "" if scratch else ", made for this and deleted again"
+        say(f"{place.account.endpoint}, container {place.container}{own}")
+    findings = _examined(place, f"{mark}/", own=scratch is None)
     failed = sum(finding.outcome == "failed" for finding in findings)
     untried = sum(finding.outcome == "unknown" and finding.check not in MAY_BE_HIDDEN for finding in findings)
     if session.as_json:
         found = [asdict(each) for each in findings]
-        write_json({"account": session.place.account.endpoint, "healthy": not failed, "findings": found})
-    else:
-        more = f" {counted(untried, 'check')} could not be made." if untried else ""
-        say((f"{counted(failed, 'check')} failed." if failed else "Locks can rely on this account.") + more)
+        write_json({"account": place.account.endpoint, "healthy": not failed, "findings": found})
+        return 1 if failed else 0
+    for finding in findings:
+        say(finding.said, first=f"  {_MARKS[finding.outcome]:<7} {finding.check:<20} ", indent=_SAID)
+    more = f" {counted(untried, 'check')} could not be made." if untried else ""
+    say((f"{counted(failed, 'check')} failed." if failed else "Locks can use this account.") + more)
     return 1 if failed else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Examination:
-    """One examination of an account, with scratch blobs in a container. ``own``: the container is made for this."""
+def _examined(place: LockContainer, prefix: str, *, own: bool) -> list[Finding]:
+    """Examine an account with scratch blobs in a container; ``own``: the container is made for this.
 
-    session: Session
-    place: LockContainer
-    prefix: str
-    own: bool
+    ``StorageError``: the container does not exist, or the storage does not answer.
+    """
 
-    def begin(self) -> Finding | None:
-        """Make the container, or check that the named container exists; return a finding if making is not allowed.
+    def ask(work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
+        with silence_told(place.account.endpoint):
+            return runtime().call(lambda registry: work(registry.store(place)))
 
-        Raises:
-            StorageError: the container does not exist, or the storage does not answer.
-        """
-        container, prefix = self.place.container, self.prefix
-        if not self.own:
-            with contextlib.suppress(StorageDenied):  # the right to list may be missing: the examination tells
-                self._ask(lambda store: next_page(keeping_of(store), container, prefix, None, 1, answer=READING))
-            return None
+    if own:
         try:
-            self._ask(lambda store: prepare(store, READING))
+            ask(lambda store: prepare(store, READING))
         except Forbidden as forbidden:
             said = f"{forbidden}. Name a container that exists: --scratch NAME"
-            return Finding(check="rights", outcome="failed", said=said)
-        return None
-
-    def findings(self, *, quick: bool) -> Iterator[Finding]:
-        async def begin(store: LeaseStore) -> AsyncIterator[Finding]:
-            return examine(store, self.prefix, quick=quick)
-
+            return [Finding(check="rights", outcome="failed", said=said)]
+    else:
+        with contextlib.suppress(StorageDenied):  # the right to list may be missing: the examination tells
+            ask(lambda store: next_page(keeping_of(store), place.container, prefix, None, 1, answer=READING))
+    try:
+        return ask(lambda store: examine(store, prefix))
+    finally:
         try:
-            found = self._ask(begin)
-            while (finding := runtime().call(lambda _: anext(found, None))) is not None:
-                yield _told(self.session, finding)
-        finally:
-            try:
-                self._ask(lambda store: clean_up(store, self.prefix, container=self.own))
-            except StoreFailure as failure:
-                container = f"container {self.place.container}"
-                left = container if self.own else f"blobs beneath {self.prefix} in {container}"
-                say(f"could not be deleted: {left} ({failure}). Delete it by hand", err=True)
-
-    def _ask(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
-        with silence_told(self.place.account.endpoint):
-            return runtime().call(lambda registry: work(registry.store(self.place)))
-
-
-def _told(session: Session, finding: Finding) -> Finding:
-    if not session.as_json:
-        say(finding.said, first=f"  {_MARKS[finding.outcome]:<7} {finding.check:<20} ", indent=_SAID)
-    return finding
+            ask(lambda store: clean_up(store, prefix, container=own))
+        except StoreFailure as failure:
+            left = f"container {place.container}" if own else f"blobs beneath {prefix} in container {place.container}"
+            say(f"could not be deleted: {left} ({failure}). Delete it by hand", err=True)

@@ -129,7 +129,7 @@ def test_a_known_difference_of_the_emulator_is_a_note_and_a_renewal_under_the_id
 
 
 def test_the_checks_of_doctor_are_findings_and_an_account_that_is_hidden_is_unknown() -> None:
-    result = VirtualLoop(0.0).run_until_complete(examine_account(MemoryLeaseStore(), slow=True))  # type: ignore[abstract]
+    result = VirtualLoop(0.0).run_until_complete(examine_account(MemoryLeaseStore()))  # type: ignore[abstract]
     unknown = [finding.text.partition(":")[0] for finding in result.findings if finding.kind == "unproven"]
     assert unknown == ["hierarchy", "versions", "soft delete"]
 
