@@ -9,7 +9,7 @@ import click
 from singleton.cli.output import plain, say, write_json
 from singleton.cli.session import Session, in_a_session
 from singleton.locking.semaphore import slot_name
-from singleton.operating.lock_names import dequeueable_name, may_be_dequeueable, name_in
+from singleton.operating.lock_names import name_in
 from singleton.operating.locks import lock_of_seat, parts_of
 
 if TYPE_CHECKING:
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 @click.option("--listener", is_flag=True, help="The lock of mode='listener'.")
 @click.option("--hashed", is_flag=True, help="The function has scope_hash=True.")
 @click.option("--limit", type=click.IntRange(1, 1000), help="The function has this limit: name the blobs of its slots.")
-@click.option(
-    "--layout",
-    type=click.Choice(["dequeueable"]),
-    help="The function has this layout. The others are known by the container.",
-)
 @in_a_session
 def name(
     session: Session,
@@ -42,7 +37,6 @@ def name(
     function: str | None,
     scopes: tuple[str, ...],
     level: Level,
-    layout: str | None,
     limit: int | None,
     *,
     listener: bool,
@@ -53,13 +47,6 @@ def name(
         raise click.UsageError("give either the NAME of a lock to read, or --function and --scope to make a name")
     if name is not None:
         return _read(session, name)
-    if layout is not None:
-        if listener or hashed or level == "host" or limit is not None:
-            raise click.UsageError(
-                f"--layout {layout} can't be used with --level, --listener, --hashed or --limit: there the scope is "
-                "the name"
-            )
-        return _write(session, dequeueable_name(scopes), None)
     if level == "host" and function is not None:
         raise click.UsageError(
             "--level host and --function are both given: a lock with level host has no function. Leave one out"
@@ -72,16 +59,12 @@ def name(
     )
     if (doubt := session.app_id_doubt) is not None:
         say(doubt, err=True)
-    return _write(session, found, session.app_id, limit)
-
-
-def _write(session: Session, name: str, app: str | None, limit: int | None = None) -> int:
-    slots = [slot_name(name, number) for number in range(limit or 0)]
+    slots = [slot_name(found, number) for number in range(limit or 0)]
     if session.as_json:
-        told = {"name": name, "container": session.container, "host_id": app}
+        told = {"name": found, "container": session.container, "host_id": session.app_id}
         write_json({**told, "slots": slots} if slots else told)
     else:
-        for each in slots or [name]:
+        for each in slots or [found]:
             click.echo(each)
     return 0
 
@@ -89,7 +72,6 @@ def _write(session: Session, name: str, app: str | None, limit: int | None = Non
 def _read(session: Session, name: str) -> int:
     seated = lock_of_seat(name, session.container)
     parts = parts_of(seated or name, session.container)
-    plainly = parts is None and may_be_dequeueable(name)
     if session.as_json:
         read = parts and {
             "app": parts.app,
@@ -101,14 +83,12 @@ def _read(session: Session, name: str) -> int:
             "cut": parts.cut,
             "seat": seated is not None,
         }
-        write_json({"name": name, "read": read, "may_be_dequeueable": plainly})
-    elif plainly:
-        say(
-            f"{plain(name)}: a name that somebody chose, or the scope of a function with layout='dequeueable', where "
-            "the scope is the whole name"
-        )
+        write_json({"name": name, "read": read})
     elif parts is None:
-        say(f"{plain(name)}: no function's lock has such a name: somebody chose it")
+        say(
+            f"{plain(name)}: no function's lock has such a name: somebody chose it. With layout='dequeueable' the "
+            "scope is the whole name"
+        )
     else:
         facts = {
             "app": plain(parts.app),

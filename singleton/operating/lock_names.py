@@ -15,7 +15,6 @@ from singleton.base.errors import ConfigurationError, SingletonError, StorageErr
 from singleton.base.invocation import log as _log
 from singleton.base.invocation import warn_once
 from singleton.base.words import did_you_mean, listed, quoted
-from singleton.dotnet.dequeueable import DequeueableLayout, DequeueableOptions
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
@@ -114,19 +113,6 @@ def name_in(
         )
     checked_limit(limit)
     return semaphore_name(name)
-
-
-def dequeueable_name(scopes: Sequence[str]) -> str:
-    """Return the name of the lock of this scope with ``layout="dequeueable"``: its single value, for any function."""
-    return DequeueableLayout(DequeueableOptions()).lock("", "", scopes)
-
-
-def may_be_dequeueable(name: str) -> bool:
-    """Tell whether the name is possible with ``layout="dequeueable"``; no part of the name tells the layout."""
-    try:
-        return dequeueable_name((name,)) == name
-    except SingletonError:
-        return False
 
 
 NO_LOCK: Final = "no such lock"

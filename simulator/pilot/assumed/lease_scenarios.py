@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from singleton.stores.protocol import LeaseStore
 
 
-
 @begins("available", QUICK)
 async def acquiring_returns_the_etag_that_readers_see(fixture: Fixture) -> None:
     etag = await fixture.store.acquire(fixture.name, A, 15)

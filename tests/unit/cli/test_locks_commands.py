@@ -724,28 +724,12 @@ def test_of_a_function_with_a_limit_all_slots_are_named_and_read(locks: Command)
     assert locks("name", "--function", "ship", "--limit", "0") == 2
     assert locks("name", "--function", "ship", "--limit", "2", "--listener") == 2
     assert locks("name", "--function", "ship", "--limit", "2", "--container", "azure-webjobs-hosts") == 2
-    assert locks("name", "--scope", "ship", "--limit", "2", "--layout", "dequeueable") == 2
 
 
 def test_a_plain_name_may_be_the_scope_of_a_dequeueable_lock(locks: Command) -> None:
     assert locks("name", "cust-7") == 1
-    assert "a name that somebody chose, or the scope of a function with layout='dequeueable'" in locks.out
-    assert locks.json("name", "cust-7", code=1) == {"name": "cust-7", "read": None, "may_be_dequeueable": True}
-    assert locks("name", "locks/x") == 1
-    assert "no function's lock has such a name" in locks.out
-    assert locks.json("name", "locks/x", code=1)["may_be_dequeueable"] is False
-    assert locks.json("name", "locks/app/ship")["may_be_dequeueable"] is False
-
-
-def test_the_name_of_a_dequeueable_lock_is_its_scope(locks: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AzureFunctionsWebHost__hostid")
-    for extra in ((), ("--function", "ship")):
-        assert locks("name", "--layout", "dequeueable", "--scope", "cust-7", *extra) == 0
-        assert (locks.out, locks.err) == ("cust-7\n", ""), "no host id is in it, so none is in doubt"
-    made = locks.json("name", "--layout", "dequeueable", "--scope", "cust-7")
-    assert made == {"name": "cust-7", "container": "webjobshost", "host_id": None}
-    for wrong in (("a", "--scope", "b"), ("locks/x",), ("a/",), ("a", "--hashed"), ("a", "--listener")):
-        assert locks("name", "--layout", "dequeueable", "--scope", *wrong) == 2, wrong
+    assert "somebody chose it. With layout='dequeueable' the scope is the whole name" in locks.out
+    assert locks.json("name", "cust-7", code=1) == {"name": "cust-7", "read": None}
 
 
 def test_a_name_says_whose_host_id_it_has(locks: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
