@@ -106,7 +106,7 @@ class Throttle:
 
 
 class SeatStamps(FencingCounter):
-    """The stamps of a seat, each with the word of its writer, and nothing else. A seat gives no tokens."""
+    """The stamps of a seat, each with the word of its writer. A seat gives no tokens, and keeps no other metadata."""
 
     word: Word | None = None
 

@@ -16,8 +16,8 @@
 
 ``FencingCounter`` (``locking/fencing.py``) writes them: at the creation, with a stamp, at the first renewal of a hold,
 with a touch, with content. ``lift_epochs`` (``operating/container_pass.py``) writes the epoch alone. Keys of other
-tools are kept. Blobs that are no locks have other keys: logs of an inbox (``patterns/ordered/protocol.py``), failure
-counts of deferred messages (``defer/failure_count.py``).
+tools are kept on a lock, and not on a seat. Blobs that are no locks have other keys: logs of an inbox
+(``patterns/ordered/protocol.py``), failure counts of deferred messages (``defer/failure_count.py``).
 """
 
 from __future__ import annotations

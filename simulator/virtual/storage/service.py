@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from simulator.virtual.storage.network import NetworkRequest
+from singleton.locking.seat import seat_name
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
 from singleton.testing.storage.memory_store import MemoryLeaseStore
@@ -121,8 +122,9 @@ class Service(MemoryLeaseStore):
             return
 
     def unlabelled(self) -> list[str]:
-        """Return the locks that an operator labelled, and whose label is gone."""
-        return [name for name in sorted(self._labelled) if not self._blobs[name].metadata.items() >= _LABEL.items()]
+        """Return the locks that an operator labelled, and whose label is gone. The seat of a lock keeps no label."""
+        locks = sorted(name for name in self._labelled if not name.endswith(seat_name("")))
+        return [name for name in locks if not self._blobs[name].metadata.items() >= _LABEL.items()]
 
     def content(self, name: str) -> bytes:
         """Return the content of a lock's blob."""
