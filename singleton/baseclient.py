@@ -206,7 +206,7 @@ class BaseClient:
             function: the function's name, or the ``name`` of the declaration.
             scope: text of the scope's value, or texts of the values in order; none for a function without a scope.
             level: ``"host"`` for the lock that functions share.
-            listener: for the lock of ``mode="listener"``.
+            listener: for the lock of ``mode="listener"``, which each function has of its own.
             scope_hash: for a function that is declared with ``scope_hash=True``.
             limit: the limit of the declaration. With a limit the result is the name of a semaphore; the blobs are the
                 name with ``/slot-0``, ``/slot-1`` and so on.
@@ -400,8 +400,8 @@ def _given_account(
     if isinstance(connection, str) and credential is None:
         if connection.startswith(("https://", "http://")):
             raise ConfigurationError(
-                "connection is a URL without a credential: give credential=…; a URL with a SAS goes into an app "
-                "setting NAME__blobServiceUri, and NAME is given here"
+                "connection is a URL without a credential: give the argument credential; a URL with a SAS goes into an "
+                "app setting NAME__blobServiceUri, and NAME is given here"
             )
         provided = provided_account(connection)
         if provided is not None:

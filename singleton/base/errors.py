@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from singleton.base.holder_record import Holder
 
-_TAKEN_FOR_SECRETS: Final = re.compile(r"(?i)((?:key|token|sig|pwd|password|secret|code|data source|server)\s*)=(?!=)")
+_TAKEN_FOR_SECRETS: Final = r"(?i)((?:key|token|sig|pwd|password|secret|credential|code|data source|server)\s*)=(?!=)"
 
 
 def _shown(text: str) -> str:
@@ -33,7 +33,7 @@ def _shown(text: str) -> str:
     >>> print(_shown("scope_id 'key={Id'"))
     scope_id 'key\x3d{Id'
     """
-    return _TAKEN_FOR_SECRETS.sub(r"\1\\x3d", text)
+    return re.sub(_TAKEN_FOR_SECRETS, r"\1\\x3d", text)
 
 
 class SingletonError(Exception):

@@ -37,22 +37,27 @@ class _EntryPoint(NamedTuple):
     trigger: Trigger | ConfigurationError
 
 
-def trigger_in_json(function: Callable[..., Any], *, loaded: bool = False) -> Trigger | None:
-    """Return the trigger of an entry point of the v1 model; None: no ``function.json`` of the app names the function.
+def triggers_in_json(function: Callable[..., Any], *, loaded: bool = False) -> list[Trigger]:
+    """Return the triggers of an entry point of the v1 model: those of each ``function.json`` that names the function.
 
-    ``loaded``: the modules of the app are complete. ``ConfigurationError``: the file can't be read.
+    ``loaded``: the modules of the app are complete. ``ConfigurationError``: a file can't be read.
     """
     if not inspect.isfunction(function):
-        return None
+        return []
     users, code = inspect.unwrap(function), users_code(function)
-    file = Path(code.co_filename).resolve()
-    app, found = find_app_dir(file.parent, os.environ), []
+    app, found = find_app_dir(Path(code.co_filename).parent, os.environ), []
     for script, point, trigger in () if app is None else _entries(app := app.resolve()):
-        if users in _loaded(script, point) if loaded else (file, code.co_qualname) == _written(script, point, app):
+        at = Path(code.co_filename).resolve(), code.co_firstlineno
+        if users in _loaded(script, point) if loaded else at == _written(script, point, app):
             if isinstance(trigger, ConfigurationError):
                 raise trigger
             found.append(trigger)
-    if len(found) > 1:  # one function for several triggers
+    return found
+
+
+def common_trigger(found: list[Trigger]) -> Trigger | None:
+    """Return the trigger of a function with these triggers; of several, what they have in common; None: they differ."""
+    if len(found) > 1:
         found = [each._replace(function="") for each in found]
     return found[0] if found and found.count(found[0]) == len(found) else None
 
@@ -100,13 +105,13 @@ def _loaded(script: Path, point: str) -> Iterator[object]:
 
 
 @cache
-def _written(script: Path, name: str, app: Path) -> tuple[Path, str] | None:
-    """Return file and name of the ``def`` that is the entry point by the source; None: the source does not tell."""
+def _written(script: Path, name: str, app: Path) -> tuple[Path, int] | None:
+    """Return file and first line of the ``def`` that is the entry point by the source; None: it does not tell."""
     seen, nodes = {script}, _statements(script)
     while nodes:
         match nodes.pop():  # the last one counts
-            case ast.FunctionDef(name=bound) | ast.AsyncFunctionDef(name=bound) if bound == name:
-                return script, name
+            case ast.FunctionDef(name=bound) | ast.AsyncFunctionDef(name=bound) as found if bound == name:
+                return script, min(each.lineno for each in (found, *found.decorator_list))
             case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
                 while isinstance(value, ast.Call) and value.args:
                     value = value.args[-1]
@@ -119,10 +124,10 @@ def _written(script: Path, name: str, app: Path) -> tuple[Path, str] | None:
                     continue
                 folder = script.parents[level - 1] if level else app
                 path = folder.joinpath(*(module or "").removeprefix("__app__.").split("."))
-                found = next(filter(Path.is_file, (path.with_suffix(".py"), path / _SCRIPTS[0])), None)
-                if found is None or found in seen:
+                file = next(filter(Path.is_file, (path.with_suffix(".py"), path / _SCRIPTS[0])), None)
+                if file is None or file in seen:
                     return None
-                script, name = found, imported[-1]
+                script, name = file, imported[-1]
                 seen.add(script)
                 nodes = _statements(script)
     return None

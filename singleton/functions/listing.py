@@ -52,10 +52,12 @@ def declare(target: Any, guarded: Callable[[Callable[..., Any], _Find, Trigger |
         guarded: returns the guarded function. It gets the function, the look-up of the trigger once the app is
             complete, and the trigger if it is known already. ``stand_in`` tells of an error of a wrong declaration.
     """
-    from singleton.functions.function_json import trigger_in_json
+    from singleton.functions.function_json import common_trigger, triggers_in_json
 
     def find_below() -> Trigger | None:
-        return find_trigger(inner) or trigger_in_json(inner, loaded=True)
+        return find_trigger(inner) or common_trigger(triggers_in_json(inner, loaded=True))
+
+    from singleton.functions.trigger_rules import refuse_several
 
     judge_when_listed()
     above = is_builder(target)
@@ -64,10 +66,13 @@ def declare(target: Any, guarded: Callable[[Callable[..., Any], _Find, Trigger |
         return target
     find = partial(trigger_of, target) if above else find_below
     try:
-        known = find() if above else trigger_in_json(inner)
+        triggers = [] if above else triggers_in_json(inner)
+        known = find() if above else common_trigger(triggers)
         declared = guarded(inner, find if above or known is None else lambda: known, known)
-        if not above and known is not None:
-            judge(declared, known)
+        for each in triggers:
+            judge(declared, each)
+        if triggers and known is None:
+            refuse_several(declared, triggers)
     except ConfigurationError as error:
         declared = stand_in(inner, error)
     if not above:

@@ -16,6 +16,7 @@ from singleton.base.appsettings import is_disabled
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.functions.misdeclaration import in_worker
 from singleton.functions.triggers import (
+    GUARDS_MARK,
     MCP_TOOL,
     QUEUE,
     REPLAY,
@@ -229,6 +230,17 @@ def refuse_trigger(who: str, trigger: Trigger) -> None:
             "back. Use on_contention 'wait', 'skip' or 'raise'",
             reason="defer-on-trigger",
         )
+
+
+def refuse_several(guarded: Any, triggers: Sequence[Trigger]) -> None:
+    """Refuse to put messages back where several functions of the app have one entry point, and other queues."""
+    names = " and ".join(each.function for each in triggers)
+    for each in getattr(guarded, GUARDS_MARK, ()):
+        if "defer" in (each.on_contention, each.when_full):
+            raise ConfigurationError(
+                f"{each.decorator} on {each.function}: 'defer' puts a message back into the queue of its trigger, and "
+                f"{names} have this entry point, with triggers that differ. Give each an entry point of its own"
+            )
 
 
 def refuse_text(who: str, trigger: Trigger, declared: str, refused: Sequence[str] = ("str", "bytes", "dict")) -> None:

@@ -103,6 +103,11 @@ def name_in(
         )
     if scope_hash and not scopes:
         raise ConfigurationError("scope_hash needs a scope: there is nothing to hash")
+    if listener and level == "host":
+        raise ConfigurationError(
+            "level='host' and listener=True: no declaration has such a lock, as each function has its own listener. "
+            "Leave one of them out"
+        )
     values = [hashed_scope(scope) for scope in scopes] if scope_hash else scopes
     name = layout_in(container).lock(app, function, values, level, listener=listener)
     if limit is None:

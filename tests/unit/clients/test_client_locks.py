@@ -106,6 +106,11 @@ def test_the_lock_of_a_function_is_called_as_its_guard_calls_it(
     assert LockClient().lock_name("job", **asked) == taken[0]
 
 
+def test_a_listener_s_lock_that_no_declaration_has_gets_no_name() -> None:
+    with pytest.raises(ConfigurationError, match="level='host' and listener=True: no declaration has such a lock"):
+        LockClient().lock_name("job", "eu", level="host", listener=True)
+
+
 def test_the_app_of_a_name_is_the_options_the_host_json_s_or_the_environment_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,14 @@ def test_a_function_inside_another_is_no_entry_point_though_it_has_the_name(app:
     loaded(app, HTTP, files=files)
 
 
+def test_a_function_that_another_replaces_under_its_name_is_no_entry_point(app: Path) -> None:
+    first = "@singleton(on_contention='skip')\ndef main(entry): ...\nsweep = main\n"
+    source = f"from singleton import singleton\n{first}@singleton\ndef main(msg): ..."
+    trigger = guard_of(loaded(app, HTTP, files={"Ship/__init__.py": source})).trigger
+    assert trigger is not None
+    assert trigger.type == "httpTrigger"
+
+
 def test_where_the_source_does_not_tell_the_module_does_at_the_invocation(app: Path) -> None:
     files = {"Ship/__init__.py": "import shared.job\nmain = shared.job.ship", "shared/job.py": SHIP}
     guard = guard_of(loaded(app, QUEUE, RESULT, files=files))
@@ -146,6 +154,29 @@ def test_a_function_of_two_triggers_has_what_both_have(app: Path) -> None:
     trigger = guard_of(loaded(app, QUEUE, files={**files, "Pay/function.json": json.dumps(described)})).trigger
     assert trigger is not None
     assert (trigger.type, trigger.function) == ("queueTrigger", "")
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"), [("skip", "HTTP trigger must answer"), ("defer", "httpTrigger"), ("wait", "")]
+)
+def test_a_declaration_must_fit_each_of_two_triggers_that_differ(app: Path, policy: str, said: str) -> None:
+    shared = f"from singleton import singleton\n@singleton(on_contention={policy!r})\ndef ship(msg): ...\n"
+    files = {"shared.py": shared, "Ship/__init__.py": "from shared import ship as main"}
+    described = json.dumps({"bindings": [HTTP], "scriptFile": "../shared.py", "entryPoint": "ship"})
+    if not said:
+        assert guard_of(loaded(app, QUEUE, files={**files, "Pay/function.json": described})).trigger is None
+        return
+    with pytest.raises(ConfigurationError, match=said):
+        loaded(app, QUEUE, files={**files, "Pay/function.json": described})
+
+
+def test_no_message_is_put_back_where_two_queues_have_one_entry_point(app: Path) -> None:
+    shared = "from singleton import singleton\n@singleton(on_contention='defer')\ndef ship(msg): ...\n"
+    files = {"shared.py": shared, "Ship/__init__.py": "from shared import ship as main"}
+    bindings = [{**QUEUE, "queueName": "others"}]
+    described = json.dumps({"bindings": bindings, "scriptFile": "../shared.py", "entryPoint": "ship"})
+    with pytest.raises(ConfigurationError, match="Pay and Ship have this entry point"):
+        loaded(app, QUEUE, files={**files, "Pay/function.json": described})
 
 
 def test_a_broken_file_is_told(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[3] / "singleton"
 HIDDEN: Final = re.compile(
-    r"(key|token|sig|pwd|password|secret|code|data source|server)\s*=(?!=)|defaultendpointsprotocol=http",
+    r"(key|token|sig|pwd|password|secret|credential|code|data source|server)\s*=(?!=)|defaultendpointsprotocol=http"
+    r"|://[^:\s\"'/]+:[^@\s\"'/]+@",
     re.IGNORECASE,
 )
-"""As the host's sanitizer has them, in any case."""
+"""As the host's sanitizer has them, in any case: names of secrets, and a URL with a password; and ``credential=``."""
 NO_MESSAGES: Final = {
     "AccountKey=": "part of a connection string that is looked for",
     "sig=": "part of a signed address that is looked for",
