@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.appcheck.rules import RULES
 from simulator.appcheck.source_lines import definition
 from singleton.base.appsettings import normalised, setting
+from singleton.base.callables import annotations_of
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
 from singleton.settings.connection import DEFAULT_CONNECTION, configured
@@ -119,7 +120,7 @@ def _overwrites(binding: Binding) -> bool:
 
 def _is_client(binding: Binding, subject: Subject) -> bool:
     """Tell whether the parameter gets a client of an SDK, with which the body itself reads."""
-    annotation = getattr(inspect.unwrap(subject.call), "__annotations__", {}).get(binding.name)
+    annotation = annotations_of(inspect.unwrap(subject.call)).get(binding.name)
     return str(getattr(annotation, "__name__", annotation)).strip("'\"").endswith(_CLIENTS)
 
 

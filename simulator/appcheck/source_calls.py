@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from simulator.appcheck.checked_app import built_from
 from simulator.appcheck.source_lines import definition
-from singleton.base.callables import returns_coroutine
+from singleton.base.callables import annotations_of, returns_coroutine
 from singleton.base.hold import Hold
 from singleton.base.state import State
 from singleton.baseclient import BaseClient
@@ -227,7 +227,7 @@ def _made_by(target: object) -> Instance | None:
         return None
     if isinstance(target, Method) and issubclass(target.of, BaseClient) and function.__name__ in _HOLDS:
         return Instance(Hold)  # which its block gives
-    kind = function.__annotations__.get("return")
+    kind = annotations_of(function).get("return")
     if kind in ("Self", Self) and isinstance(target, Method):
         return Instance(target.of)
     kind = function.__globals__.get(kind) if isinstance(kind, str) else kind

@@ -9,6 +9,7 @@ ends with its last, also when it is closed.
 from __future__ import annotations
 
 import inspect
+import sys
 from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -37,12 +38,21 @@ _SOURCES: Final = {
 }
 
 
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a function. From Python 3.14 on a name in its annotations may have no value yet."""
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
 def watch(function: FunctionType, watcher: Watcher) -> CodeType:
     """Report each run of this function to ``watcher`` from now on; return the code object that stands for it alone."""
     code = function.__code__.replace()
     original = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     original.__kwdefaults__ = function.__kwdefaults__
-    signature = inspect.signature(function)
+    signature = signature_of(function)
     kind, call = _telling(original, code, watcher)
     function.__code__ = _trampoline(code, kind, call)
     function.__signature__ = signature  # type: ignore[attr-defined]
@@ -56,7 +66,7 @@ def _telling(
 
     A call with wrong arguments runs nothing of it, and nothing is reported.
     """
-    takes = inspect.signature(original)  # a new function, which can't be confused with another
+    takes = signature_of(original)  # a new function, which can't be confused with another
 
     class BodyRun:
         """One run of it."""

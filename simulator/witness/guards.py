@@ -6,7 +6,6 @@ makes lies between other functions, and is not compared. A difference is written
 
 from __future__ import annotations
 
-import inspect
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.history.value_digest import NOTHING, digest
+from simulator.witness.code_watch import signature_of
 from simulator.witness.value_form import (
     Form,
     Yielded,
@@ -286,7 +286,7 @@ class GuardWatcher:
 
 @cache
 def _shown(function: Any) -> list[str]:
-    return [*inspect.signature(function).parameters]
+    return [*signature_of(function).parameters]
 
 
 def _named(code: CodeType, arguments: Mapping[str, Any], below: Any) -> dict[str, Any]:

@@ -1,12 +1,42 @@
-"""Which functions of the app's are async, and what becomes of results whose work has not run yet."""
+"""What the app's functions are declared as, and what becomes of results whose work has not run yet."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from types import AsyncGeneratorType, GeneratorType
+from typing import TYPE_CHECKING, Any
 
 from singleton.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+if sys.version_info >= (3, 14):
+    # Annotations are read when somebody asks for them. A decorator asks before the names below the function exist.
+    from annotationlib import Format, ForwardRef, get_annotations
+
+    def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+        """Return the signature of a function. A name in its annotations may have no value yet."""
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+
+    def annotations_of(function: object) -> dict[str, Any]:
+        """Return the annotations of a function. One without a value yet is a text."""
+        if not hasattr(function, "__annotate__"):
+            return {}
+        known = get_annotations(function, format=Format.FORWARDREF)
+        return {name: each.__forward_arg__ if isinstance(each, ForwardRef) else each for name, each in known.items()}
+
+else:
+
+    def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+        """Return the signature of a function."""
+        return inspect.signature(function)
+
+    def annotations_of(function: object) -> dict[str, Any]:
+        """Return the annotations of a function."""
+        return getattr(function, "__annotations__", {})
 
 
 def returns_coroutine(function: object) -> bool:

@@ -9,6 +9,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.callables import signature_of
 from singleton.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ NO_CLASS: Final = (
 def check_arity(named: str, function: Callable[..., object], what: str, example: str = "") -> None:
     """Refuse a function that can't be called with one argument, ``what``, before the first call."""
     try:
-        inspect.signature(function).bind(None)
+        signature_of(function).bind(None)
     except TypeError as error:
         raise ConfigurationError(
             f"{named}: {called(function)} can't be called with {what}: {error}. Give a function of one "

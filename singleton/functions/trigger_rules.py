@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.appsettings import is_disabled
+from singleton.base.callables import annotations_of
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.functions.misdeclaration import in_worker
 from singleton.functions.triggers import (
@@ -44,7 +45,7 @@ _OF_CALLS: Final = frozenset({"arguments", "clientinfo", "name", "sessionid", "t
 
 def declared_as(function: Callable[..., Any] | None, trigger: Trigger) -> object:
     """Return the annotation of the trigger's parameter, as a class where the app has a class of the name."""
-    annotations = getattr(function, "__annotations__", {})
+    annotations = annotations_of(function)
     if function is not None and isinstance(annotations.get(trigger.parameter), str):
         with contextlib.suppress(Exception):  # a name that only a type checker knows
             annotations = inspect.get_annotations(function, eval_str=True)

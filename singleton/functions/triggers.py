@@ -19,7 +19,7 @@ from itertools import takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from singleton.base.callables import returns_coroutine
+from singleton.base.callables import annotations_of, returns_coroutine, signature_of
 from singleton.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def trigger_of_function(function: Any) -> Trigger | None:
     called = function.get_user_function()
     spread = _SPREADS in getattr(getattr(called, "__code__", None), "co_qualname", "")
     on_loop = spread and not returns_coroutine(called.__wrapped__)
-    parameters = inspect.signature(inspect.unwrap(called)).parameters if trigger.type == MCP_TOOL else {}
+    parameters = signature_of(inspect.unwrap(called)).parameters if trigger.type == MCP_TOOL else {}
     defaults = {name: each.default for name, each in parameters.items() if each.default is not each.empty}
     settings, returns = dict(trigger.get_dict_repr()), next(outputs, None)
     return Trigger(str(trigger.type), str(trigger.name), settings, name, returns, spread, on_loop, defaults)
@@ -200,7 +200,7 @@ def check_guardable(target: object, decorator: str = "@singleton") -> None:
         )
     if (late := declared_late_work(target)) is not None:
         raise ConfigurationError(f"{decorator} on {name}: it {late}", reason=LATE_RESPONSE)
-    for annotation in getattr(target, "__annotations__", {}).values():
+    for annotation in annotations_of(target).values():
         if getattr(annotation, "__name__", str(annotation)).rpartition(".")[2].strip("'\"") in _REPLAYED_CONTEXTS:
             raise ConfigurationError(f"{decorator} on {name}: it {REPLAY.format(decorator)}", reason="durable-replay")
 
@@ -317,7 +317,7 @@ class Signature:
     """The signature of a guarded function: the user's, and ``context`` where the user has none of that name."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._users = inspect.signature(function)
+        self._users = signature_of(function)
         self._adds_context = _CONTEXT not in self._users.parameters
         # ``@app.mcp_tool()`` does not publish a parameter of this type as an argument of the tool.
         self._tool_context = getattr(sys.modules.get("azure.functions"), "MCPToolContext", None)

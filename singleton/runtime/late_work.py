@@ -20,6 +20,7 @@ from concurrent.futures import Future
 from types import AsyncGeneratorType, CodeType, CoroutineType, GeneratorType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_origin
 
+from singleton.base.callables import annotations_of
 from singleton.base.errors import ConfigurationError
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import ends_the_thread
@@ -119,7 +120,7 @@ def declared_late_work(function: Callable[..., Any]) -> str | None:
     """Tell by the annotations of a function, in words, that its result or a parameter brings late work."""
     written = inspect.unwrap(function)
     late = "which would run after the lock is released"
-    for name, annotation in getattr(written, "__annotations__", {}).items():
+    for name, annotation in annotations_of(written).items():
         classes = _annotated(annotation, getattr(written, "__globals__", {}))
         found = {each for one in classes for each in _names(one)}
         if name == "return" and found & STREAMS:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import threading
 from typing import TYPE_CHECKING, Any, Literal
 
+from singleton.base.callables import signature_of
 from singleton.decorator import guards_of
 from singleton.functions.guard import Guard
 from singleton.functions.triggers import ONCE_MARK, is_builder, user_function
@@ -126,7 +126,7 @@ def _locks_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> l
         raise TypeError(
             f"{function!r} has neither @singleton nor @once: give a function that has, or the name of a lock"
         )
-    named = inspect.signature(target).bind(*args, **kwargs).arguments
+    named = signature_of(target).bind(*args, **kwargs).arguments
     locks = []
     for guard in guards:
         name = guard.call(named, named.get("context")).lock

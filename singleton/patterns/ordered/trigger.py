@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from singleton.base.callables import returns_coroutine
+from singleton.base.callables import annotations_of, returns_coroutine, signature_of
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
@@ -82,7 +82,7 @@ def ordered(inbox: Inbox, *, attempts: int = 5, on_poison: OnPoison = "skip") ->
 
 def _parameter(function: Callable[..., Any], trigger: Trigger | None) -> str:
     """Return the parameter for the message: the trigger's, or the first if the trigger is not known."""
-    parameters = inspect.signature(function).parameters
+    parameters = signature_of(function).parameters
     name = next(iter(parameters), "") if trigger is None else trigger.parameter
     if name not in parameters:
         raise ConfigurationError(f"@ordered on {function.__name__}: it has no parameter for the message: add one")
@@ -119,7 +119,7 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
 
         def handle(message: InboxMessage) -> Any:
             arguments = {**named, name: message}
-            for each, parameter in inspect.signature(function).parameters.items():
+            for each, parameter in signature_of(function).parameters.items():
                 if parameter.kind is parameter.VAR_KEYWORD:
                     arguments.update(arguments.pop(each, {}))
             return function(**arguments)
@@ -131,8 +131,8 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
     setattr(wrapper, ORDERED_MARK, inbox)
     add_rules(wrapper, function, partial(_rules, function, inbox))
     # The worker reads the annotations: what comes from the queue is a QueueMessage, as without any.
-    shown = inspect.signature(wrapper)
-    wrapper.__annotations__ = {key: kind for key, kind in function.__annotations__.items() if key != name}
+    shown = signature_of(wrapper)
+    wrapper.__annotations__ = {key: kind for key, kind in annotations_of(function).items() if key != name}
     plain = [each.replace(annotation=each.empty) if each.name == name else each for each in shown.parameters.values()]
     wrapper.__signature__ = shown.replace(parameters=plain)  # type: ignore[attr-defined]
     return wrapper

@@ -6,9 +6,10 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
+import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 from unittest.mock import AsyncMock, Mock
 
 import pytest
@@ -169,3 +170,20 @@ def test_an_async_callback_on_a_loss_is_told_of_in_the_log(caplog: pytest.LogCap
         lose(hold, "expired")
     assert "a callback on the loss of a lock raised" in caplog.text
     assert "it returned an awaitable, which nobody awaits: give a plain function (def)" in caplog.text
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="such a def raises a NameError itself")
+@pytest.mark.parametrize("decorator", ["singleton", "once", "ordered", "lock"])
+def test_a_decorated_function_may_name_in_its_annotations_what_stands_below_it(decorator: str) -> None:
+    locks = LockClient(ACCOUNT)
+    inbox = singleton.Inbox("orders")
+    decorate = {
+        "singleton": guarded(scope="Id"),
+        "once": once(key="{Id}"),
+        "ordered": singleton.ordered(inbox),
+        "lock": locks.lock("orders"),
+    }[decorator]
+    names: dict[str, Any] = {"decorate": decorate}
+    source = "@decorate\ndef ship(msg: int, order: Below = None) -> Below: ...\nclass Below: ..."
+    exec(compile(source, __file__, "exec", dont_inherit=True), names)  # noqa: S102 - the text above
+    assert get_type_hints(names["ship"])["return"] is names["Below"]
