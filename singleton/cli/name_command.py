@@ -1,4 +1,4 @@
-"""``name``: make the name of a function's lock, or read one."""
+"""``name``: make the name of a function's lock."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from singleton.cli.output import plain, say, write_json
+from singleton.cli.output import say, write_json
 from singleton.cli.session import Session, in_a_session
 from singleton.locking.semaphore import slot_name
 from singleton.operating.lock_names import name_in
-from singleton.operating.locks import lock_of_seat, parts_of
 
 if TYPE_CHECKING:
     from singleton.base.kinds import Level
 
 
 @click.command()
-@click.argument("name", required=False)
 @click.option("--function", metavar="NAME", help="The function's name; with name= in its declaration, that name.")
 @click.option(
     "--scope",
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 @in_a_session
 def name(
     session: Session,
-    name: str | None,
     function: str | None,
     scopes: tuple[str, ...],
     level: Level,
@@ -42,11 +39,9 @@ def name(
     listener: bool,
     hashed: bool,
 ) -> int:
-    """Make the name of a function's lock, or read a lock's NAME."""
-    if (name is None) == (function is None and not scopes):
-        raise click.UsageError("give either the NAME of a lock to read, or --function and --scope to make a name")
-    if name is not None:
-        return _read(session, name)
+    """Make the name of a function's lock."""
+    if function is None and not scopes:
+        raise click.UsageError("give the --function, and the values of its --scope")
     if level == "host" and function is not None:
         raise click.UsageError(
             "--level host and --function are both given: a lock with level host has no function. Leave one out"
@@ -67,39 +62,3 @@ def name(
         for each in slots or [found]:
             click.echo(each)
     return 0
-
-
-def _read(session: Session, name: str) -> int:
-    seated = lock_of_seat(name, session.container)
-    parts = parts_of(seated or name, session.container)
-    if session.as_json:
-        read = parts and {
-            "app": parts.app,
-            "function": parts.function,
-            "scope": list(parts.scopes),
-            "level": parts.level,
-            "listener": parts.listener,
-            "slot": parts.slot,
-            "cut": parts.cut,
-            "seat": seated is not None,
-        }
-        write_json({"name": name, "read": read})
-    elif parts is None:
-        say(
-            f"{plain(name)}: no function's lock has such a name: somebody chose it. With layout='dequeueable' the "
-            "scope is the whole name"
-        )
-    else:
-        facts = {
-            "app": plain(parts.app),
-            "function": plain(parts.function or ""),
-            "scope": ", ".join(plain(value) for value in parts.scopes) + ("…" if parts.cut else ""),
-            "level": parts.level or "",
-            "mode": "listener" if parts.listener else "",
-            "slot": "" if parts.slot is None else str(parts.slot),
-            "seat": "" if seated is None else f"of {plain(seated)}",
-        }
-        for key, value in facts.items():
-            if value:
-                say(value, first=f"{key:<9} ", indent=10)
-    return 1 if parts is None else 0

@@ -698,11 +698,9 @@ def test_of_locks_that_could_not_be_lifted_it_is_said_to_run_it_again(thread: Lo
 # --- name -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_name_is_made_and_read(locks: Command) -> None:
+def test_a_name_is_made(locks: Command) -> None:
     assert locks("name", "--function", "ship", "--scope", "4/2", "--scope", "x") == 0
     assert locks.out == "locks/app/ship.4%2F2.x\n"
-    read = locks.json("name", "locks/app/ship.4%2F2.x")["read"]
-    assert (read["app"], read["function"], read["scope"], read["level"]) == ("app", "ship", ["4/2", "x"], "function")
     assert locks("name", "--scope", "north", "--level", "host", "--host-id", "shop") == 0
     assert locks.out == "locks/shop/~north\n"
     assert locks("name", "--function", "ship", "--container", "azure-webjobs-hosts", "--listener") == 0
@@ -712,24 +710,16 @@ def test_a_name_is_made_and_read(locks: Command) -> None:
     assert locks("name", "--function", "ship", "--hashed") == 2
     assert locks("name", "--function", "ship", "--scope", "4", "--hashed", "--container", "azure-webjobs-hosts") == 2
     assert locks("name") == 2
-    assert locks("name", "x", "--function", "ship") == 2
 
 
-def test_of_a_function_with_a_limit_all_slots_are_named_and_read(locks: Command) -> None:
+def test_of_a_function_with_a_limit_all_slots_are_named(locks: Command) -> None:
     assert locks("name", "--function", "ship", "--scope", "4", "--limit", "2") == 0
     assert locks.out == "locks/app/ship.4/slot-0\nlocks/app/ship.4/slot-1\n"
     told = locks.json("name", "--function", "ship", "--limit", "1")
     assert (told["name"], told["slots"]) == ("locks/app/ship", ["locks/app/ship/slot-0"])
-    assert locks.json("name", "locks/app/ship.4/slot-1")["read"]["slot"] == 1
     assert locks("name", "--function", "ship", "--limit", "0") == 2
     assert locks("name", "--function", "ship", "--limit", "2", "--listener") == 2
     assert locks("name", "--function", "ship", "--limit", "2", "--container", "azure-webjobs-hosts") == 2
-
-
-def test_a_plain_name_may_be_the_scope_of_a_dequeueable_lock(locks: Command) -> None:
-    assert locks("name", "cust-7") == 1
-    assert "somebody chose it. With layout='dequeueable' the scope is the whole name" in locks.out
-    assert locks.json("name", "cust-7", code=1) == {"name": "cust-7", "read": None}
 
 
 def test_a_name_says_whose_host_id_it_has(locks: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

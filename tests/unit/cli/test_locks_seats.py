@@ -101,10 +101,3 @@ def test_an_old_seat_is_swept_and_a_seat_with_a_waiter_is_not(thread: LockThread
     thread.given_back_by_the_other(SEAT)
     thread.push_clock(120)
     assert locks.json("sweep", "--older-than", "1m", "--dry-run")["swept"] == 1
-
-
-def test_the_name_of_a_seat_is_read_as_its_locks(locks: Command) -> None:
-    read = locks.json("name", SEAT)["read"]
-    assert (read["function"], read["scope"], read["seat"]) == ("refresh", ["42"], True)
-    assert locks("name", SEAT) == 0
-    assert f"seat      of {LOCK}\n" in locks.out
