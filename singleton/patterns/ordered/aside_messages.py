@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from singleton.base.state import marked
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, if_present
-from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.entries import Entry, entries_in
 from singleton.patterns.ordered.protocol import LOG_KEY
 from singleton.stores.protocol import StoreFailure
@@ -17,6 +16,8 @@ from singleton.stores.stamps import header_safe
 
 if TYPE_CHECKING:
     from singleton.patterns.ordered.protocol import Names, Store
+    from singleton.patterns.ordered.service import Service
+    from singleton.runtime.registry import Registry
 
 _ERROR: str = "Error"
 
@@ -49,25 +50,23 @@ async def put_aside(store: Store, names: Names, spot: str, entry: Entry, why: st
         if await store.start_log(name, said) or not (await store.tail(name, 0, 2**23)).blocks:
             await store.append(name, entry.framed())
 
-    await _answered(name, asked)
+    try:
+        await answered(asked)
+    except StoreFailure as failure:
+        raise storage_error(name, failure, what="log") from failure
     return name
 
 
-async def that_is_aside(store: Store, names: Names) -> list[AsideMessage]:
+async def that_is_aside(service: Service, registry: Registry) -> list[AsideMessage]:
     """Return the messages that are put aside."""
-    found: list[AsideMessage] = []
-    keeping, marker = keeping_of(store), None
-    while True:
-        page = await _answered(names.asides, lambda: keeping.page(names.asides, marker))  # noqa: B023 - used at once
-        for blob in page.entries:
-            entry = await entry_aside(store, blob.name)
-            if entry is not None:
-                error = marked(blob.metadata, _ERROR) or ""
-                body = _readable(entry)
-                found.append(AsideMessage(key=entry.key, body=body, error=error, at=blob.modified, name=blob.name))
-        marker = page.marker
-        if marker is None:
-            return found
+    store, found = service.store(registry), list[AsideMessage]()
+    async for blob in service.listed(store, service.names.asides):
+        entry = await entry_aside(store, blob.name)
+        if entry is not None:
+            error = marked(blob.metadata, _ERROR) or ""
+            body = _readable(entry)
+            found.append(AsideMessage(key=entry.key, body=body, error=error, at=blob.modified, name=blob.name))
+    return found
 
 
 def _readable(entry: Entry) -> Any:
@@ -95,10 +94,3 @@ async def remove_aside(store: Store, name: str) -> None:
         await store.drop(name, (await store.read(name)).etag)
 
     await if_present(asked, name, what="log")
-
-
-async def _answered(name: str, request: Any) -> Any:
-    try:
-        return await answered(request)
-    except StoreFailure as failure:
-        raise storage_error(name, failure, what="log") from failure

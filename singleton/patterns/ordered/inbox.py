@@ -321,14 +321,11 @@ class Inbox:
 
     def aside(self) -> list[AsideMessage]:
         """Return the messages which failed too often and were put aside."""
-        return self._do(self._aside)
+        return self._do(partial(that_is_aside, self.service))
 
     async def aaside(self) -> list[AsideMessage]:
         """See ``aside``."""
-        return await self._ado(self._aside)
-
-    async def _aside(self, registry: Registry) -> list[AsideMessage]:
-        return await that_is_aside(self.service.store(registry), self.service.names)
+        return await self._ado(partial(that_is_aside, self.service))
 
     def resend(self, message: AsideMessage) -> None:
         """Send again, once, a message which was put aside, behind the other messages of its key."""

@@ -56,7 +56,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from singleton.base.state import marked
 from singleton.locking.holder import answered
@@ -101,11 +101,6 @@ class Names:
         """Return the spot of a key; different keys have different ones."""
         spot = quote(key, safe="").replace(".", "%2E")
         return spot if len(spot) <= _LONGEST_SPOT else _HASHED + hashlib.sha256(key.encode()).hexdigest()
-
-    @staticmethod
-    def key(spot: str) -> str | None:
-        """Return the key; None: it was too long to stand in a name."""
-        return None if spot.startswith(_HASHED) else unquote(spot)
 
     @property
     def logs(self) -> str:

@@ -344,7 +344,7 @@ class Service:
         """Ring for each key with a log and without a reader; return how many. Delete the remains of chains."""
         store, rung = self.store(registry), 0
         last, chain = "", ""
-        async for blob in self._listed(store, self.names.logs):
+        async for blob in self.listed(store, self.names.logs):
             spot, _, part = blob.name[len(self.names.logs) :].partition("/")
             if spot != last:
                 last, chain = spot, ""
@@ -359,12 +359,12 @@ class Service:
 
     async def spots(self, store: Store) -> AsyncIterator[str]:
         """Yield the spots that have a log."""
-        async for blob in self._listed(store, self.names.logs):
+        async for blob in self.listed(store, self.names.logs):
             spot, slash, _ = blob.name[len(self.names.logs) :].partition("/")
             if not slash:
                 yield spot
 
-    async def _listed(self, store: Store, prefix: str) -> AsyncIterator[Listed]:
+    async def listed(self, store: Store, prefix: str) -> AsyncIterator[Listed]:
         """Yield the blobs of this prefix; ``_at`` is the service's clock."""
         keeping, marker = keeping_of(store), None
         while True:
