@@ -3,11 +3,7 @@
 Attributes have few values: functions, modes, policies, outcomes, reasons, operations and statuses. A lock's name has
 the scope's value, so the name is an attribute only with ``scopes=True``.
 
-The gauge of the current holds of this process shows a body that hangs before the end of its hold. The gauge is read
-when metrics are collected. ``Spans`` makes two spans for each use of a lock, wait and hold: children of the current
-span at the request for the lock; without a current span, the hold is the wait's child. The span of a hold has a link to
-the span of the hold before in this process. Locks for the life of a process (listeners, leaderships) are not in the
-gauge and have no spans, which would last for days.
+``docs/how-to/observe.md`` says what the gauge and the spans show.
 """
 
 from __future__ import annotations

@@ -1,16 +1,10 @@
 """A pass of an operator's command over the blobs of a container, page by page, while apps use the locks.
 
-The pass works on several blobs at a time. The apps come first, so the pass measures its own requests. At first one is
-under way. While answers come about as fast as they ever came, each batch has one request more, up to sixteen; with
-slower answers the next batch has half as many, and after an error or a timeout one. After each batch comes a rest, a
-multiple of the time of the batch. So a storage that does one thing at a time has the rest for the apps, too.
+``docs/locks-cli.md`` says what a sweep and a lift of epochs do, and at which pace.
 
-The sweep is such a pass: the deletion of unused lock blobs. A blob is deleted by one request, without a lease id, on
-condition of the listed ETag. The service refuses the request while the blob has a lease, and after any write since the
-listing. So no hold is lost by a sweep. The next acquire makes the blob again, which costs a call or two, and nothing
-else: the tokens go on from the second in which the blob is made (``locking/fencing.py``). To keep this second a new
-one, no blob is deleted within a minute of the last write. Leases never change Last-Modified: a lock in daily use
-without a stamp may be swept.
+A sweep deletes a blob by one request, without a lease id, on condition of the listed ETag. So no hold is lost. The next
+acquire makes the blob again, and the tokens go on from the second in which the blob is made (``locking/fencing.py``).
+To keep this second a new one, no blob is deleted within a minute of the last write.
 
 The lift of epochs is a pass, too, for a storage that went back in time: later tokens exceed all earlier tokens.
 An account that failed over, or was restored to a point in time, may have lost its last writes. Then a blob has an older
@@ -18,10 +12,6 @@ epoch than was used already, and the next tokens would repeat. Nobody has to kno
 thousand times the service's clock and grows by one a lease (``fencing.py``), so all epochs that were given until now
 are below a thousand times the next second. The clock is the service's, from the reply to a write. The epoch is written
 under a lease, so no holder is disturbed.
-
-Lifted are each blob with an epoch, and each empty blob with a name of our layouts: its epoch may be lost. A lock with a
-user's own name and without metadata looks like a foreign blob, and is left alone. Locks shared with WebJobs have no
-tokens, and stay unchanged.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""The break of a lease by an operator: the lease ends, at once or in time, and no renewal is possible.
+"""The break of a lease by an operator: ``docs/locks-cli.md`` says what it does to a holder.
 
-By default the lease expires, without renewals. The holder counts the deadline from before sending the last renewal, so
-the holder stops earlier than the service. So no two holders are inside, even if the holder hangs, is suspended or can't
-be reached.
-
-With a shorter notice a healthy holder learns of the break at the next renewal, after half a period. A holder that can't
-be reached believes in the lease to the end of the lease: for this time two holders may be inside, and only fencing
-tokens keep the two apart. The service says how long this time is: the first break has no period, and the answer is what
-is left of the lease; the second break has the notice. A break can only bring the end nearer.
+With a notice the service says for how long two holders may be inside: the first break has no period, and the answer is
+what is left of the lease; the second break has the notice. A break can only bring the end nearer.
 
 Each request has the read ETag as a condition, so that a later holder is never broken. Holders write on their blobs,
 too: at the first renewal, and all the time with ``failover``. After such a write the blob is read again, and the

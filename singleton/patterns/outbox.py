@@ -1,11 +1,7 @@
 """The outbox: a change of state and a message in one transaction, and a relay that sends the messages later (S-15).
 
-The promise: a committed message is sent at least once, and messages of one key in order. A relay is a periodic worker:
-one instance works at a time, under a lock. After a pause past its lease the database refuses the relay, because the
-database has seen a greater fencing token. The message in flight may be sent twice, by the relay and by its successor.
-A receiver must recognise a repeated message by its id, and may recognise the later sender by the token.
-
-``OutboxStore`` is the interface of the database. ``singleton.patterns.sql`` implements ``OutboxStore`` for SQL.
+``docs/how-to/outbox.md`` has the promises. ``OutboxStore`` is the interface of the database. ``singleton.patterns.sql``
+implements ``OutboxStore`` for SQL.
 """
 
 from __future__ import annotations
