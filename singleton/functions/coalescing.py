@@ -12,7 +12,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.errors import LockNotAcquired, StorageUnavailable
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.events import tell
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
@@ -112,7 +112,7 @@ class Arrival:
         self._acquire = acquire
         self._again = again
         self._refused: LockNotAcquired | None = None
-        self._span = ""
+        self._span, self._came = "", 0.0
         self._taken: list[Seat] = []
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
@@ -132,7 +132,7 @@ class Arrival:
 
     async def _arrive(self, registry: Registry, within: float | None) -> Hold | None:
         loop, timing = asyncio.get_running_loop(), self._address.timing
-        came = answered = loop.time()
+        self._came = came = answered = loop.time()
         ends = math.inf if within is None else came + within
         pause, slept, trouble = timing.poll_min, 0.0, None
         while True:
@@ -147,8 +147,7 @@ class Arrival:
                         answer = await self._ask(registry)
                     answered, trouble = loop.time(), None
                 except TimeoutError:
-                    none = self._silence() if answered == came and self._refused is None else self._in_vain(asked)
-                    raise trouble or none from None
+                    raise trouble or self._in_vain(asked) from None
                 except StorageUnavailable as error:
                     trouble = error.with_traceback(None)
                     if loop.time() - answered >= PATIENCE:
@@ -210,13 +209,12 @@ class Arrival:
                 raise
         return hold
 
-    def _silence(self) -> StorageUnavailable:
-        name, text = self._address.name, f"the storage gave no full answer within {self._span}"
-        return StorageUnavailable(f"lock {name!r}: {text}", lock=name, owner=self._owner)
-
-    def _in_vain(self, asked: Seat) -> LockNotAcquired:
+    def _in_vain(self, asked: Seat) -> SingletonError:
         """Return the error of the whole wait, whichever attempt was the last."""
         name, why, refused = self._address.name, f"another invocation has its seat {asked.name!r}", self._refused
+        if refused is None and asked.refused < self._came:
+            silence = f"lock {name!r}: the storage gave no full answer within {self._span}"
+            return StorageUnavailable(silence, lock=name, owner=self._owner)
         if refused is not None:
             name, why = refused.lock or name, f"{refused.who_has[0]} has it"
         text = f"lock {name!r} was not acquired within {self._span}: {why}"

@@ -178,8 +178,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a last look that is not answered in time is silence",
         file="singleton/functions/coalescing.py",
-        old="none = self._silence() if answered == came and self._refused is None else self._in_vain(asked)",
-        new="none = self._silence()",
+        old="if refused is None and asked.refused < self._came:",
+        new="if refused is None:",
         breaks="a repeated delivery whose time is up is told that the storage did not answer, and it did",
         among="coalesce",
     ),

@@ -253,6 +253,15 @@ async def test_without_an_answer_of_the_seat_the_body_does_not_begin_and_the_loc
 
 
 @virtual
+async def test_an_outage_of_the_seat_is_not_told_as_another_invocation_that_has_it() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    host.network.fail_all(LOST_REQUEST)
+    repeated = [await_on(host, a_refresh([], timeout=3), text, 2) for text in ("asks", "comes while the other asks")]
+    for error in await asyncio.gather(*repeated, return_exceptions=True):
+        assert isinstance(error, StorageUnavailable)
+
+
+@virtual
 async def test_a_cancelled_waiter_leaves_no_lease() -> None:
     service, ran = MemoryLeaseStore(), list[str]()
     await service.create(LOCK)
