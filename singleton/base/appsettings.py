@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+import os
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -13,6 +14,30 @@ if TYPE_CHECKING:
 def normalised(name: str) -> str:
     """Return a form in which two spellings of one setting are equal: case is ignored, ``:`` is ``__``."""
     return name.replace(":", "__").casefold()
+
+
+class Environment(dict[str, str]):
+    """The app settings of this process at a moment. It equals no other one, so it may be the key of a cache."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+
+    @cached_property
+    def normalised(self) -> dict[str, str]:
+        """The settings by their names in normalised form. Of two spellings, the first counts."""
+        return {normalised(name): self[name] for name in reversed(self)}
+
+
+_last: Final[list[tuple[dict[Any, Any], Environment]]] = [({}, Environment())]
+
+
+def environment() -> Environment:
+    """Return the app settings of this process: the same object, until one of them changes."""
+    raw = getattr(os.environ, "_data", os.environ)  # os.environ itself decodes each name and value at every look
+    if raw != _last[0][0]:
+        _last[0] = dict(raw), Environment(os.environ)
+    return _last[0][1]
 
 
 def setting(settings: Mapping[str, str], name: str) -> str | None:
@@ -25,6 +50,8 @@ def setting(settings: Mapping[str, str], name: str) -> str | None:
     if exact is not None:
         return exact
     wanted = normalised(name)
+    if isinstance(settings, Environment):
+        return settings.normalised.get(wanted)
     # os.environ decodes a value at every read, and another thread may delete the variable meanwhile.
     values = (settings.get(spelt) for spelt in settings if normalised(spelt) == wanted)
     return next((value for value in values if value is not None), None)

@@ -23,7 +23,7 @@ from singleton.functions.misdeclaration import concerning_the_app, options_of_ap
 from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK, check_guardable
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
-from singleton.settings.argument_names import with_explained_arguments
+from singleton.settings.argument_names import OPTIONS, with_explained_arguments
 from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, refuse_failover
 
@@ -77,6 +77,9 @@ class OldLock:
         return f"OldLock({', '.join(f'{key}={value!r}' for key, value in given if value is not None)})"
 
 
+_KEPT: Final = {each.name for each in fields(Declaration)}
+
+
 class Arguments(SimpleNamespace):
     """The arguments of a ``@singleton``, given or default, as attributes.
 
@@ -86,8 +89,7 @@ class Arguments(SimpleNamespace):
     @property
     def options(self) -> dict[str, Any]:
         """The options of the app with a value for this function alone."""
-        of_the_app = {each.name for each in fields(SingletonOptions)}
-        return {name: value for name, value in vars(self).items() if name in of_the_app and value is not None}
+        return {name: value for name, value in vars(self).items() if name in OPTIONS and value is not None}
 
 
 def _check_values(given: Arguments) -> None:
@@ -334,8 +336,7 @@ def guard_by(
         raise ConfigurationError(
             "level='host' needs a scope or a scope_id: functions with the same scope share the lock"
         )
-    kept = {each.name for each in fields(Declaration)}
-    declared = {name: value for name, value in vars(given).items() if name in kept} | times
+    declared = {name: value for name, value in vars(given).items() if name in _KEPT} | times
     declared |= {
         "function": target.__name__,
         "scope": laid.path(given.scope, given.scope_id, listener=given.mode == "listener"),

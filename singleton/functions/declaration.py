@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError, ScopeError
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from singleton.base.appsettings import Environment
     from singleton.base.events import Call
     from singleton.base.kinds import Level, Mode, Policy
     from singleton.functions.contention import OnContention
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
     from singleton.settings.options import SingletonOptions
 
 
-@dataclass(frozen=True, kw_only=True)
+@lru_cache(maxsize=32)  # many functions of an app have one account
+def _endpoint(connection: str, settings: Environment) -> str:
+    from singleton.settings.connection import resolve_blob_account
+
+    return resolve_blob_account(connection, settings).endpoint
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Declaration:
     """One declaration. See ``singleton.singleton`` for the arguments; ``options`` are the options of this function.
 
@@ -47,8 +55,8 @@ class Declaration:
     connection: str
     options: SingletonOptions
     app_dir: Path | None
-    layout: Layout = field(repr=False)
-    template: ScopeTemplate = field(repr=False)
+    layout: Layout
+    template: ScopeTemplate
     name: str | None = None
     limit: int | None = None
     at_least: float = 0.0
@@ -56,9 +64,9 @@ class Declaration:
     max_waiting: int | None = None
     when_full: Policy = "raise"
     also: Declaration | None = None
-    find_trigger: Callable[[], Trigger | None] = field(default=lambda: None, repr=False)
-    written: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
-    own: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    find_trigger: Callable[[], Trigger | None] = lambda: None
+    written: Callable[..., Any] | None = None
+    own: tuple[str, ...] = ()
 
     decorator: ClassVar[str] = "@singleton"
     """By which users know it."""
@@ -150,16 +158,14 @@ class Declaration:
         lock = self.layout.lock(host or "0", self.name or function, scopes, self.level, listener=listener)
         return self.connection, self.options.container, lock
 
-    def look_up_settings(self, settings: Mapping[str, str]) -> None:
+    def look_up_settings(self, settings: Environment) -> None:
         """Raise ``ConfigurationError`` or ``ScopeError`` for a missing or wrong app setting."""
         self.known_name(self.function, settings)
         if self.also is not None:
             self.also.look_up_settings(settings)
         if not self.enabled:
             return
-        from singleton.settings.connection import resolve_blob_account
-
-        endpoint = resolve_blob_account(self.connection, settings).endpoint
+        endpoint = _endpoint(self.connection, settings)
         self.layout.account_url(endpoint)
         if self.layout.by_host and self.options.host_id is None and "KUBERNETES_SERVICE_HOST" in settings:
             from singleton.settings.localrun import refuse_host_id_of_pod

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
+import os.path
 import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from singleton.base.appsettings import environment
 from singleton.base.errors import ConfigurationError
 from singleton.functions.triggers import KNOWN, RETURN, Trigger, users_code
 from singleton.settings.hostjson import read_object
@@ -45,9 +46,11 @@ def triggers_in_json(function: Callable[..., Any], *, loaded: bool = False) -> l
     if not inspect.isfunction(function):
         return []
     users, code = inspect.unwrap(function), users_code(function)
-    app, found = find_app_dir(Path(code.co_filename).parent, os.environ), []
-    for script, point, trigger in () if app is None else _entries(app := app.resolve()):
-        at = Path(code.co_filename).resolve(), code.co_firstlineno
+    app, found = find_app_dir(Path(code.co_filename).parent, environment()), []
+    if app is None or not (entries := _entries(app)):
+        return []
+    app, at = app.resolve(), (Path(code.co_filename).resolve(), code.co_firstlineno)
+    for script, point, trigger in entries:
         if users in _loaded(script, point) if loaded else at == _written(script, point, app):
             if isinstance(trigger, ConfigurationError):
                 raise trigger
@@ -64,7 +67,7 @@ def common_trigger(found: list[Trigger]) -> Trigger | None:
 
 @cache
 def _entries(app: Path) -> tuple[_EntryPoint, ...]:
-    return tuple(entry for file in sorted(app.glob(f"*/{_FILE}")) if (entry := _entry(file)) is not None)
+    return tuple(entry for file in sorted(app.resolve().glob(f"*/{_FILE}")) if (entry := _entry(file)) is not None)
 
 
 def _entry(file: Path) -> _EntryPoint | None:

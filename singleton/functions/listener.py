@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from singleton.settings.accounts import LockContainer
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ListenerGuard(Guard):
     """A declaration with mode ``listener``."""
 

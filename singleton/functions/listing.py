@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import sys
 import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from singleton.base.appsettings import environment
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.functions.misdeclaration import error_of, in_worker, stand_in
 from singleton.functions.triggers import (
@@ -152,7 +152,7 @@ def _refuse_shared_seats(functions: Iterable[Any]) -> None:
             declared += [(function, each) for each in getattr(call, GUARDS_MARK, ())]
     if all(each.on_contention != "coalesce" for _, each in declared):
         return
-    settings, taken = dict(os.environ), dict[tuple[str, str, str], tuple[Any, bool]]()
+    settings, taken = environment(), dict[tuple[str, str, str], tuple[Any, bool]]()
     for function, each in declared:
         coalesces, name = each.on_contention == "coalesce", str(function.get_function_name())
         for lock in [each, *([each.also] if each.also is not None and coalesces else [])]:

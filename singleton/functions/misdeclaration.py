@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import sys
 import weakref
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
+from singleton.base.appsettings import environment
 from singleton.base.errors import ConfigurationError
 from singleton.functions.triggers import users_code, wrapped
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from singleton.base.appsettings import Environment
     from singleton.settings.options import SingletonOptions
 
 OF_THE_APP: Final = "app"
@@ -73,17 +75,28 @@ def options_of_app(function: Callable[..., Any]) -> tuple[Path | None, Singleton
     """
     from pathlib import Path
 
-    from singleton.settings.options import SingletonOptions, find_app_dir, load_options
+    from singleton.settings.options import SingletonOptions, find_app_dir
 
-    settings = dict(os.environ)  # which decodes every name at each look
-    app_dir = find_app_dir(Path(users_code(function).co_filename).parent, settings)
+    settings = environment()
+    app_dir, host_json = find_app_dir(Path(users_code(function).co_filename).parent, settings), None
+    if app_dir is not None:
+        with contextlib.suppress(OSError):
+            host_json = (app_dir / "host.json").read_bytes()
     try:
         with concerning_the_app():
-            return app_dir, load_options(app_dir, settings)
+            return app_dir, _loaded_options(app_dir, host_json, settings)
     except ConfigurationError as error:
         if not _collected(function, error):
             raise
         return app_dir, SingletonOptions()
+
+
+@lru_cache(maxsize=8)
+def _loaded_options(app_dir: Path | None, host_json: bytes | None, settings: Environment) -> SingletonOptions:  # noqa: ARG001
+    """Return the options of an app, whose functions have them in common. ``host_json``: the bytes of the file."""
+    from singleton.settings.options import load_options
+
+    return load_options(app_dir, settings)
 
 
 def _collected(function: object, error: ConfigurationError) -> bool:

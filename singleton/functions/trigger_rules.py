@@ -8,11 +8,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from singleton.base.appsettings import is_disabled
+from singleton.base.appsettings import environment, is_disabled
 from singleton.base.callables import annotations_of
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.functions.misdeclaration import in_worker
@@ -30,6 +29,7 @@ from singleton.functions.triggers import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from singleton.base.appsettings import Environment
     from singleton.functions.triggers import Trigger
 
 _COSMOS: Final = "cosmosDBTrigger"
@@ -38,7 +38,7 @@ _ARGUMENTS: Final = {
     "mcpPromptTrigger": ("promptArguments", "name", "prompt"),
 }
 """Where triggers tell of the arguments: the setting, the property with the name, and what has them."""
-_NAMED_ARGUMENT: Final = re.compile(r"(?<!\{)\{(?:(?i:arguments)\.)?(\w+)")
+_NAMED_ARGUMENT: Final = r"(?<!\{)\{(?:(?i:arguments)\.)?(\w+)"
 _OF_CALLS: Final = frozenset({"arguments", "clientinfo", "name", "sessionid", "transport"})
 """Names of the call of an MCP tool, beside its arguments."""
 
@@ -164,7 +164,7 @@ def refuse_no_argument(who: str, looked_up: str, template: str, path: str, trigg
         published = {str(each[key]) for each in json.loads(trigger.settings[setting])}
     except (KeyError, TypeError, ValueError):  # given by hand, or left to the host
         return
-    names = {name.casefold() for name in _NAMED_ARGUMENT.findall(template)}
+    names = {name.casefold() for name in re.findall(_NAMED_ARGUMENT, template)}
     missing = names - {name.casefold() for name in published} - _OF_CALLS
     if path and (first := path.removeprefix("arguments:").partition(":")[0]) not in published | _OF_CALLS:
         missing.add(first)
@@ -198,11 +198,11 @@ def refuse_generator(guarded: Callable[..., Any], trigger: Trigger) -> None:
         )
 
 
-def refuse_settings(function: str, look_up: Callable[[Mapping[str, str]], object]) -> None:
+def refuse_settings(function: str, look_up: Callable[[Environment], object]) -> None:
     """Refuse a missing or wrong app setting: in a worker, which has all of them, of a function that the host runs."""
     if not in_worker():
         return
-    settings = dict(os.environ)  # which decodes every name at each look
+    settings = environment()
     try:
         look_up(settings)
     except (ConfigurationError, ScopeError) as error:

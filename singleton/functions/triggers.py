@@ -11,7 +11,6 @@ import functools
 import inspect
 import linecache
 import os
-import re
 import sys
 import weakref
 from contextvars import ContextVar
@@ -50,7 +49,7 @@ ORDERED_MARK: Final = "__ordered__"
 """The attribute of a function with ``@ordered``: the inbox."""
 _HTTP = "httptrigger"
 _SPREADS = ".mcp_tool.<locals>"
-_ROUTE = re.compile(r"\s*(@(\w+)\.(api_route|delete|get|head|options|patch|post|put|route|websocket))\b")
+_ROUTES = ("api_route", "delete", "get", "head", "options", "patch", "post", "put", "route", "websocket")
 RETURN: Final = "$return"
 """The name of the output binding that takes a function's return value."""
 _CONTEXT = "context"
@@ -207,13 +206,15 @@ def check_guardable(target: object, decorator: str = "@singleton") -> None:
 
 def _web_route(function: Callable[..., Any]) -> str | None:
     """Return the decorator which makes the function a route of FastAPI, Flask or Quart, above a guard or below."""
-    frame, file = inspect.currentframe(), users_code(function).co_filename
+    found = [each.strip().partition("(")[0].partition(".") for each in _decorators(function)]
+    routes = [(app, method) for app, _, method in found if method in _ROUTES]
+    frame, file = inspect.currentframe() if routes else None, users_code(function).co_filename
     while frame is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
     names = {} if frame is None else {**frame.f_globals, **frame.f_locals}
-    for found in filter(None, map(_ROUTE.match, _decorators(function))):
-        if any(hasattr(type(names.get(found[2])), method) for method in ("add_api_route", "add_url_rule")):
-            return found[1]
+    for app, method in routes:
+        if any(hasattr(type(names.get(app[1:])), each) for each in ("add_api_route", "add_url_rule")):
+            return f"{app}.{method}"
     return None
 
 

@@ -44,8 +44,8 @@ LONGEST_SEMAPHORE: Final = LONGEST_NAME - len("/slot-") - 10
 _KEPT: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 _WRITTEN: Final = tuple(chr(byte) if byte in _KEPT else f"%{byte:02X}" for byte in range(256))
 
-_HASH: Final = re.compile(r"~[0-9a-f]{40}\Z")
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_./-]")
+_HASH: Final = r"~[0-9a-f]{40}\Z"
+_UNSAFE: Final = r"[^A-Za-z0-9_./-]"
 
 
 def lock_name(
@@ -157,8 +157,8 @@ def safe_name(text: str) -> str:
         raise ConfigurationError(f"text is {quoted(text)}: give a text, of which a name can be made")
     with suppress(ConfigurationError):
         check_blob_name(text)
-        if len(text) <= LONGEST_NAME and not _HASH.search(text):  # no name that this function makes of another text
+        if len(text) <= LONGEST_NAME and not re.search(_HASH, text):  # no name that this function makes of another text
             return text
-    kept = _UNSAFE.sub("_", text[: LONGEST_NAME - 41]).split("/")[:100]
+    kept = re.sub(_UNSAFE, "_", text[: LONGEST_NAME - 41]).split("/")[:100]
     readable = "/".join(filter(None, (part.rstrip(".") for part in kept)))
     return f"{readable}~{digest(text)}"

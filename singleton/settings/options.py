@@ -189,7 +189,7 @@ class SingletonOptions:
         unknown = next((name for name in changes if name not in _NAMES), None)
         if unknown is not None:
             raise ConfigurationError(_no_such_option(unknown, _NAMES))
-        return replace(self, **changes)  # type: ignore[arg-type]  # __post_init__ checks the types
+        return replace(self, **changes) if changes else self  # type: ignore[arg-type]  # __post_init__ checks the types
 
 
 def refuse_failover(options: SingletonOptions, what: str) -> None:

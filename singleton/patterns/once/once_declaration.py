@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,6 +14,7 @@ from singleton.patterns.once.keys import Key, once_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from singleton.base.appsettings import Environment
     from singleton.base.kinds import Level
     from singleton.functions.triggers import Trigger
 
@@ -36,16 +37,16 @@ class OnceLayout(Layout):
         return once_name(host_id, function, *scopes)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class OnceDeclaration(Declaration):
     """One declaration of ``@once``. ``keep``: seconds."""
 
     decorator: ClassVar[str] = "@once"
-    key: Key = field(repr=False)
+    key: Key
     keep: float
     outputs: Literal["always", "first"]
 
-    def look_up_settings(self, settings: Mapping[str, str]) -> None:
+    def look_up_settings(self, settings: Environment) -> None:
         """See ``Declaration.look_up_settings``."""
         super().look_up_settings(settings)
         if self.key.template is not None:
