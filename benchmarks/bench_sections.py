@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from benchmarks.measuring import Tables
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
 _ACCOUNT: Final = "UseDevelopmentStorage=true"
 _TASKS: Final = (1, 10, 1_000)
@@ -74,7 +74,7 @@ def _measured(what: str, run: Callable[[int], None]) -> tuple[str, ...]:
     return what, f"{sections / took:,.0f}", f"{1e6 * used / sections:.0f}", f"{store.asked / sections:.4f}"
 
 
-def _as_store(store: _Counting) -> LeaseStore:
+def _as_store(store: _Counting) -> BlobStore:
     return store
 
 

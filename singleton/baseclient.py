@@ -355,23 +355,22 @@ class BaseClient:
         return self._through(place.container, lift)
 
     def _page(self, prefix: str, marker: str | None) -> Work[Page]:
-        from singleton.operating.container import keeping_of, next_page
+        from singleton.operating.container import next_page
 
         place = self._place
         return self._through(
             prefix or place.container,
-            lambda registry: next_page(keeping_of(registry.store(place)), place.container, prefix, marker),
+            lambda registry: next_page(registry.store(place), place.container, prefix, marker),
         )
 
     def _nothing(self, met: Met, function: str | None, prefix: str) -> Work[None]:
         """Warn if a complete listing has nothing of what was asked for, though there are other locks."""
-        from singleton.operating.container import keeping_of
         from singleton.operating.lock_names import warn_of_nothing
 
         place = self._place
         return self._through(
             prefix or place.container,
-            lambda registry: warn_of_nothing(keeping_of(registry.store(place)), place.container, met, function, prefix),
+            lambda registry: warn_of_nothing(registry.store(place), place.container, met, function, prefix),
         )
 
     def _lend(self, registry: Registry) -> None:

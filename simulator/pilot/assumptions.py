@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from simulator.checks.findings import Finding
     from simulator.pilot.assumed.lease_table import LeaseRow
     from simulator.pilot.traffic import StoreWay
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
     Trial: TypeAlias = Callable[[Fixture], Coroutine[Any, Any, None]]
 
@@ -35,7 +35,7 @@ SHOWN: Final = 6
 PAUSE: Final = 1.0
 
 
-async def try_assumptions(open_store: Callable[[], LeaseStore], way: StoreWay, *, slow: bool) -> CheckResult:
+async def try_assumptions(open_store: Callable[[], BlobStore], way: StoreWay, *, slow: bool) -> CheckResult:
     """Try all assumptions by one way to the service; ``slow``: also those that wait for the end of a lease."""
     line = asyncio.Semaphore(AT_ONCE)
     store, other = open_store(), open_store()
@@ -121,7 +121,7 @@ def _shown(last: list[tuple[str, StoreFailure | None]]) -> str:
     return ", ".join(f"{name} {'ok' if failed is None else failed}" for name, failed in last[-SHOWN:])
 
 
-async def examine_account(store: LeaseStore) -> CheckResult:
+async def examine_account(store: BlobStore) -> CheckResult:
     """Make the checks of ``singleton-locks doctor``: rights, clock, namespace, versions, soft delete."""
     kinds = {"ok": note, "note": note, "failed": violation, "unknown": unproven}
     findings, many = [], 0

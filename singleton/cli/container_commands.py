@@ -14,7 +14,7 @@ from singleton.cli.output import Progress, counted, rate, say, span_of, write_js
 from singleton.cli.session import Session, in_a_session, no_such_prefix
 from singleton.cli.silence import READING, silence_told
 from singleton.operating.checks import MAY_BE_HIDDEN, Finding, Forbidden, clean_up, examine, prepare
-from singleton.operating.container import keeping_of, next_page
+from singleton.operating.container import next_page
 from singleton.operating.container_pass import YOUNGEST, Lift, Sweep
 from singleton.operating.lock_names import function_is_missing
 from singleton.runtime.lock_thread import runtime
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from singleton.cli.session import Session
     from singleton.operating.container_pass import ContainerPass
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
 _PassT = TypeVar("_PassT", bound="ContainerPass[Any]")
 
 
 def _go_through(
     session: Session,
-    begin: Callable[[LeaseStore], _PassT],
+    begin: Callable[[BlobStore], _PassT],
     did: str,
     others: Mapping[str, str],
     *,
@@ -51,7 +51,7 @@ def _go_through(
     progress = Progress("blobs seen")
     running: list[_PassT] = []
 
-    async def go_on(store: LeaseStore) -> bool:
+    async def go_on(store: BlobStore) -> bool:
         if not running:
             running.append(begin(store))
         return await running[0].go_on()
@@ -127,9 +127,8 @@ def sweep(session: Session, older_than: float, prefix: str, *, dry_run: bool, fa
     it. So a lock in daily use may be deleted; its next user makes it again, and notices nothing.
     """
 
-    def begin(store: LeaseStore) -> Sweep:
-        keeping = keeping_of(store)
-        return Sweep(keeping, session.container, older_than=older_than, prefix=prefix, dry_run=dry_run, fast=fast)
+    def begin(store: BlobStore) -> Sweep:
+        return Sweep(store, session.container, older_than=older_than, prefix=prefix, dry_run=dry_run, fast=fast)
 
     _go_through(session, begin, "deleted", _NOT_SWEPT, dry_run=dry_run, prefix=prefix)
     return 0
@@ -155,7 +154,7 @@ def lift_epochs(session: Session, function: str | None, *, dry_run: bool) -> int
     is 1, and you run the command again.
     """
 
-    def begin(store: LeaseStore) -> Lift:
+    def begin(store: BlobStore) -> Lift:
         return Lift(store, session.container, function=function, dry_run=dry_run)
 
     def mistake(lift: Lift) -> str | None:
@@ -211,7 +210,7 @@ def _examined(place: LockContainer, prefix: str, *, own: bool) -> list[Finding]:
     ``StorageError``: the container does not exist, or the storage does not answer.
     """
 
-    def ask(work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
+    def ask(work: Callable[[BlobStore], Coroutine[Any, Any, _T]]) -> _T:
         with silence_told(place.account.endpoint):
             return runtime().call(lambda registry: work(registry.store(place)))
 
@@ -223,7 +222,7 @@ def _examined(place: LockContainer, prefix: str, *, own: bool) -> list[Finding]:
             return [Finding(check="rights", outcome="failed", said=said)]
     else:
         with contextlib.suppress(StorageDenied):  # the right to list may be missing: the examination tells
-            ask(lambda store: next_page(keeping_of(store), place.container, prefix, None, 1, answer=READING))
+            ask(lambda store: next_page(store, place.container, prefix, None, 1, answer=READING))
     try:
         return ask(lambda store: examine(store, prefix))
     finally:

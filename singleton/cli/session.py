@@ -15,7 +15,6 @@ import click
 from singleton.base.errors import StorageDenied
 from singleton.cli.output import say, state_of
 from singleton.cli.silence import READING, AnswerWatch
-from singleton.operating.container import keeping_of
 from singleton.operating.lock_names import (
     layout_in,
     lock_is_missing,
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.runtime.registry import Registry
-    from singleton.stores.lock_keeping import LockKeeping
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore, LockKeeping
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -79,7 +77,7 @@ class Session:
         self.options = options.replace(container=container or options.container, host_id=named)
         self._account = account
         self._connection = connection
-        self._watched_store: LeaseStore | None = None
+        self._watched_store: BlobStore | None = None
 
     def in_container(self, name: str) -> Session:
         """Return a session for another container of the account."""
@@ -136,9 +134,9 @@ class Session:
 
     def ask(self, work: Callable[[LockKeeping], Coroutine[Any, Any, _T]]) -> _T:
         """Ask for something of the container; as ``on_store``."""
-        return self.on_store(lambda store: work(self.answers.watch(keeping_of(store))))
+        return self.on_store(lambda store: work(self.answers.watch(store)))
 
-    def on_store(self, work: Callable[[LeaseStore], Coroutine[Any, Any, _T]]) -> _T:
+    def on_store(self, work: Callable[[BlobStore], Coroutine[Any, Any, _T]]) -> _T:
         """Do something with the locks' store, on the lock thread, and tell where no answer comes; Ctrl-C ends it."""
         with self._hint():
             return runtime().call(lambda registry: work(self._watched(registry)))
@@ -153,7 +151,7 @@ class Session:
                 error.args = (f"{error}{_SIGN_IN}", *error.args[1:])
             raise
 
-    def _watched(self, registry: Registry) -> LeaseStore:
+    def _watched(self, registry: Registry) -> BlobStore:
         store = registry.store(self.place)
         if store is not self._watched_store:
             self._watched_store = self.answers.watch(store)

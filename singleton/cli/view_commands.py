@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.operating.locks import LockInfo, Sight
     from singleton.stores.lock_keeping import Listed, Page
-    from singleton.stores.protocol import LeaseStore
 
 _INDENT: Final = 4
 _FIRST: Final = 200
@@ -405,8 +404,7 @@ def _as_dict(name: str, kept: Kept, value: Any) -> dict[str, Any]:
     return {"lock": name, "kind": "json", "size": len(kept.body), "value": value}
 
 
-async def _read(store: LeaseStore, name: str) -> Kept:
-    assert isinstance(store, ContentStore)
+async def _read(store: ContentStore, name: str) -> Kept:
     try:
         blob, body, _ = await answered(lambda: store.get(name, None, MOST_STATE), call=_CALL, answer=2 * _CALL)
     except StoreFailure as failure:

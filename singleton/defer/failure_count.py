@@ -74,10 +74,8 @@ def note_name(queue: str, key: str) -> str:
     return f"{_PREFIX}/{quote(queue, safe='')}/{quote(key, safe='')}"
 
 
-async def failures_of(store: object, queue: str, key: str) -> FailureCount:
+async def failures_of(store: NoteStore, queue: str, key: str) -> FailureCount:
     """Return how often this message failed, as far as the host can't tell."""
-    if not isinstance(store, NoteStore):
-        return FailureCount()
     try:
         noted = await within(_ANSWER, store.noted(note_name(queue, key)))
         before, here = (max(0, int(noted.get(name, "0"))) for name in (_BEFORE, _HERE))
@@ -88,10 +86,8 @@ async def failures_of(store: object, queue: str, key: str) -> FailureCount:
         return FailureCount()
 
 
-async def note_failures(store: object, queue: str, key: str, strikes: FailureCount) -> None:
+async def note_failures(store: NoteStore, queue: str, key: str, strikes: FailureCount) -> None:
     """Note how often a message failed; without a failure take the note away."""
-    if not isinstance(store, NoteStore):
-        return
     name = note_name(queue, key)
     said = {_BEFORE: str(strikes.before or ""), _HERE: str(strikes.here or ""), _LAST: strikes.last}
     said = {key: value for key, value in said.items() if value}

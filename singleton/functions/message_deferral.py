@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from singleton.runtime.calls import Locks
     from singleton.runtime.registry import Registry
     from singleton.settings.accounts import LockContainer
+    from singleton.stores.protocol import NoteStore
 
 _T = TypeVar("_T")
 
@@ -178,7 +179,7 @@ class Deferring:
         return moved is not None and moved.by_host
 
     @staticmethod
-    async def _forget(unfinished: _Unfinished, store: object, queue: str, key: str, noted: FailureCount) -> None:
+    async def _forget(unfinished: _Unfinished, store: NoteStore, queue: str, key: str, noted: FailureCount) -> None:
         """Take the note of a message away that ends here."""
         if noted:
             await note_failures(store, queue, key, FailureCount())

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from singleton.base.failover_mark import written_mark
 from singleton.base.state import MOST_STATE, NOT_REPLACED, Kept
-from singleton.stores.protocol import NOTHING, BlobState, ContentStore, LeaseStore, StoreFailure
+from singleton.stores.protocol import NOTHING, BlobState, StoreFailure
 from singleton.stores.stamps import (
     EPOCH_KEY,
     EPOCHS_A_SECOND,
@@ -40,6 +40,8 @@ from singleton.stores.stamps import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from singleton.stores.lock_keeping import BlobStore
 
 SECTIONS = 1_000
 """Tokens of an epoch; the first is unused."""
@@ -58,7 +60,7 @@ class FencingCounter:
 
     def __init__(
         self,
-        store: LeaseStore,
+        store: BlobStore,
         name: str,
         *,
         counts: bool = True,
@@ -205,7 +207,7 @@ class FencingCounter:
         """
         if self._foreign > 0:
             return Kept(foreign=self._foreign)
-        return kept_in(await self._contents().get(self._name, lease_id, MOST_STATE))
+        return kept_in(await self._store.get(self._name, lease_id, MOST_STATE))
 
     async def _rewrite(self, lease_id: str, owner: str, held: float, kept: Kept | None = None) -> None:
         """Write the stamp of this hold again, perhaps with content, whatever became of the write before."""
@@ -276,15 +278,10 @@ class FencingCounter:
             raise StoreFailure(400, None, NOT_REPLACED.format(self._foreign), source="unsent")
         before, self._doubtful = self._doubtful, True
         try:
-            return await self._contents().put(self._name, lease_id, metadata, self._etag, body)
+            return await self._store.put(self._name, lease_id, metadata, self._etag, body)
         except StoreFailure as failure:
             self._doubtful = before or failure.leaves_doubt
             raise
-
-    def _contents(self) -> ContentStore:
-        if isinstance(self._store, ContentStore):
-            return self._store
-        raise StoreFailure(400, None, f"{type(self._store).__name__} keeps no content", source="unsent")
 
     def _signed(self, others: Mapping[str, str], owner: str, held: float = 0.0) -> dict[str, str]:
         """Return metadata of others with the owner, and without an epoch."""

@@ -36,7 +36,7 @@ from singleton.locking.line import Line
 from singleton.locking.phase import Phase
 from singleton.locking.record import BlobGuard, SectionRecord
 from singleton.locking.section import Section
-from singleton.stores.protocol import LeaseStore, StoreFailure
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     import random
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from singleton.locking.line import Waiter
     from singleton.locking.phase import Timing
     from singleton.locking.renewals import Renewals
+    from singleton.stores.lock_keeping import BlobStore
 
 _CLOSE = 5.0
 """Seconds for which closing waits for requests under way."""
@@ -79,7 +80,7 @@ class Lock:
 
     def __init__(
         self,
-        store: LeaseStore,
+        store: BlobStore,
         name: str,
         *,
         timing: Timing,

@@ -64,7 +64,8 @@ if TYPE_CHECKING:
 
     from singleton.locking.lease import Lease
     from singleton.locking.phase import Timing
-    from singleton.stores.protocol import BlobState, LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
+    from singleton.stores.protocol import BlobState
 
 _T = TypeVar("_T")
 Word = Literal["waiting", "begun"]
@@ -110,7 +111,7 @@ class SeatStamps(FencingCounter):
 
     word: Word | None = None
 
-    def __init__(self, store: LeaseStore, name: str) -> None:
+    def __init__(self, store: BlobStore, name: str) -> None:
         super().__init__(store, name, counts=False)
 
     async def create(self, owner: str) -> bool:
@@ -148,7 +149,7 @@ class Seat:
         asks: the pace of this process's polls: of repeated deliveries, and of others. One caller polls for each.
     """
 
-    def __init__(self, store: LeaseStore, lock: str, *, timing: Timing, rng: random.Random) -> None:
+    def __init__(self, store: BlobStore, lock: str, *, timing: Timing, rng: random.Random) -> None:
         self.name = seat_name(lock)
         self.waits = False
         self.refused = -math.inf

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.operating.container import keeping_of
 from singleton.stores.azure_blob import AzureBlobLeaseStore, done, judged
 from singleton.stores.protocol import StoreFailure
 
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 
     from azure.storage.blob.aio import ContainerClient
 
-    from singleton.stores.lock_keeping import LockKeeping
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
 CheckOutcome = Literal["ok", "note", "failed", "unknown"]
 
@@ -118,10 +116,9 @@ class _Naming:
 class _ScratchBlobs:
     """Scratch blobs in a container."""
 
-    def __init__(self, store: LeaseStore, prefix: str) -> None:
+    def __init__(self, store: BlobStore, prefix: str) -> None:
         self.itself = store
-        self.store = cast("LeaseStore", _Naming(store))
-        self.keeping = cast("LockKeeping", _Naming(keeping_of(store)))
+        self.store = cast("BlobStore", _Naming(store))
         self.prefix = prefix
 
     async def blob(self, name: str) -> str:
@@ -161,10 +158,10 @@ async def _rights(scratch: _ScratchBlobs) -> str:
         etag = seen.etag
     etag = await tried(scratch.store.write(name, mine, {"SingletonEpoch": "1"}, etag)) or etag
     await tried(scratch.store.renew(name, mine))
-    await tried(scratch.keeping.page(scratch.prefix))
-    await tried(scratch.keeping.shorten(name, 0))
+    await tried(scratch.store.page(scratch.prefix))
+    await tried(scratch.store.shorten(name, 0))
     await tried(scratch.store.release(name, mine))
-    await tried(scratch.keeping.erase(name, etag))
+    await tried(scratch.store.erase(name, etag))
     said = "; ".join(map(str, denied.values()))
     if any(request not in _OPERATORS for request in denied):
         raise CheckEnded("failed", said)
@@ -177,7 +174,7 @@ async def _clock(scratch: _ScratchBlobs) -> str:
     """This machine's clock and the service's."""
     await scratch.blob("clock")
     sent = time.time()
-    page = await scratch.keeping.page(scratch.prefix)
+    page = await scratch.store.page(scratch.prefix)
     apart = page.at + 0.5 - (sent + time.time()) / 2  # the service's has whole seconds
     said = f"this machine's clock is {abs(apart):.0f} s {'behind' if apart > 0 else 'ahead of'} the service's"
     if abs(apart) >= _REFUSED:
@@ -243,7 +240,7 @@ _UNKNOWN: Final = (
 single missing right."""
 
 
-async def examine(store: LeaseStore, prefix: str) -> list[Finding]:
+async def examine(store: BlobStore, prefix: str) -> list[Finding]:
     """Go through the checks on scratch blobs beneath the prefix.
 
     Raises:
@@ -274,7 +271,7 @@ def _is_no_answer(failure: StoreFailure) -> bool:
     return stranger or failure.meaning in ("transient", "deleting")
 
 
-async def prepare(store: LeaseStore, seconds: float) -> None:
+async def prepare(store: BlobStore, seconds: float) -> None:
     """Make the container.
 
     ``seconds``: for which an answer is asked for, all tries together.
@@ -298,7 +295,7 @@ async def prepare(store: LeaseStore, seconds: float) -> None:
         raise Forbidden(_MAKE, failure) from failure
 
 
-async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
+async def clean_up(store: BlobStore, prefix: str, *, container: bool) -> None:
     """Delete the scratch blobs, or their whole container. A blob that is still leased loses its lease first.
 
     Raises:
@@ -308,8 +305,7 @@ async def clean_up(store: LeaseStore, prefix: str, *, container: bool) -> None:
         gone = "ContainerNotFound", "ContainerBeingDeleted"
         await done(store.judged(store.container.delete_container()), *gone)
         return
-    keeping = keeping_of(store)
-    for blob in (await keeping.page(prefix)).entries:
+    for blob in (await store.page(prefix)).entries:
         if blob.held:
-            await keeping.shorten(blob.name, 0)
-        await keeping.erase(blob.name, blob.etag)
+            await store.shorten(blob.name, 0)
+        await store.erase(blob.name, blob.etag)

@@ -31,7 +31,7 @@ from singleton.base.state import WHILE_KEY, expired, marked
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
-from singleton.operating.container import keeping_of, next_page
+from singleton.operating.container import next_page
 from singleton.operating.locks import lock_info, parts_of, seat_of
 from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure, within
@@ -40,7 +40,7 @@ from singleton.stores.stamps import CONTENT_KEYS, EPOCH_KEY, STAMP_KEYS, lifted_
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from singleton.stores.lock_keeping import Listed, LockKeeping
+    from singleton.stores.lock_keeping import BlobStore, Listed, LockKeeping
     from singleton.stores.protocol import LeaseStore
 
 
@@ -364,10 +364,8 @@ class Lift(ContainerPass[Lifted]):
     _page = 100
     """Each lock takes six requests: with pages of a thousand nothing would be told for long."""
 
-    def __init__(
-        self, store: LeaseStore, container: str, *, function: str | None = None, dry_run: bool = False
-    ) -> None:
-        super().__init__(keeping_of(store), container, Lifted, "lifted", prefix="", dry_run=dry_run)
+    def __init__(self, store: BlobStore, container: str, *, function: str | None = None, dry_run: bool = False) -> None:
+        super().__init__(store, container, Lifted, "lifted", prefix="", dry_run=dry_run)
         self._store = store
         self._function = function
         self.functions: set[str] = set()

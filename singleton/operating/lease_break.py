@@ -19,13 +19,13 @@ from singleton.base.errors import ConfigurationError
 from singleton.base.invocation import log as _log
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
-from singleton.operating.container import keeping_of
 from singleton.operating.lock_names import no_such_lock
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from singleton.base.holder_record import Holder
-    from singleton.stores.protocol import BlobState, LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
+    from singleton.stores.protocol import BlobState
 
 _LONGEST: Final = 60.0
 """Seconds of a lease, at most."""
@@ -72,7 +72,7 @@ class Passed:
     now: Holder
 
 
-async def break_hold(store: LeaseStore, name: str, notice: float | None = None, container: str = "") -> Broken | None:
+async def break_hold(store: BlobStore, name: str, notice: float | None = None, container: str = "") -> Broken | None:
     """End the lease of the lock's holder; None for a free lock, and for a lock that changed hands. See ``end_hold``."""
     ended = await end_hold(store, name, notice)
     if isinstance(ended, Passed):
@@ -89,12 +89,12 @@ async def break_hold(store: LeaseStore, name: str, notice: float | None = None, 
             await answered(lambda: store.read(name))
         except StoreFailure as failure:
             if failure.meaning == "missing":
-                raise await no_such_lock(keeping_of(store), container, name) from failure
+                raise await no_such_lock(store, container, name) from failure
             raise storage_error(name, failure) from failure
     return ended
 
 
-async def end_hold(store: LeaseStore, name: str, notice: float | None = None) -> Broken | Passed | None:
+async def end_hold(store: BlobStore, name: str, notice: float | None = None) -> Broken | Passed | None:
     """End the lease of the lock's holder; None for a free lock.
 
     ``notice``: seconds until the end of the lease; None: the lease ends as without a further renewal.
@@ -122,9 +122,8 @@ async def end_hold(store: LeaseStore, name: str, notice: float | None = None) ->
 class _Breaking:
     """The break of the hold that was read from the blob."""
 
-    def __init__(self, store: LeaseStore, name: str, seen: BlobState) -> None:
+    def __init__(self, store: BlobStore, name: str, seen: BlobState) -> None:
         self._store = store
-        self._keeping = keeping_of(store)
         self._name = name
         self._seen = seen
 
@@ -153,7 +152,7 @@ class _Breaking:
         """Send the break, again after each write by the holder; None for a lease that has ended."""
         for number in range(_TRIES):
             try:
-                return await answered(lambda: self._keeping.shorten(self._name, after, self._seen.etag))
+                return await answered(lambda: self._store.shorten(self._name, after, self._seen.etag))
             except StoreFailure as failure:
                 if failure.meaning != "changed":
                     raise

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from singleton.settings.accounts import GivenClients, LockContainer
     from singleton.settings.connection import StorageAccount
+    from singleton.stores.lock_keeping import BlobStore
     from singleton.stores.message_store import MessageStore
-    from singleton.stores.protocol import LeaseStore
 
 _LAST_CALLS = 1.0
 _LAST_LINES = 1.0
@@ -183,7 +183,7 @@ def _load_http() -> None:
             importlib.import_module("azure.storage.queue.aio")
 
 
-def _open_store(place: LockContainer) -> LeaseStore:
+def _open_store(place: LockContainer) -> BlobStore:
     from singleton.runtime.accounts.stores import open_container
 
     with _loading:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from singleton.runtime.closing import Closing
     from singleton.settings.accounts import LockContainer
     from singleton.settings.connection import StorageAccount
+    from singleton.stores.lock_keeping import BlobStore
     from singleton.stores.message_store import MessageStore
-    from singleton.stores.protocol import LeaseStore
 
 IDLE_LOCKS: Final = 1024
 """Number of remembered idle locks: a repeated key saves a request."""
@@ -135,12 +135,12 @@ class ListenerLock(Protocol):
         """Let the bodies under the lock end, and release the lock."""
 
 
-async def _close(each: LeaseStore | MessageStore) -> None:
+async def _close(each: BlobStore | MessageStore) -> None:
     with Deciding("the close of a client or credential"):
         await each.aclose()
 
 
-async def closed(opened: Sequence[LeaseStore | MessageStore]) -> None:
+async def closed(opened: Sequence[BlobStore | MessageStore]) -> None:
     """Close stores and queues in parallel: a hanging or failing one keeps no other open."""
     closing = [asyncio.ensure_future(_close(each)) for each in opened]
     done, hanging = await asyncio.wait(closing, timeout=_CLOSING) if closing else (set(), set())
@@ -162,7 +162,7 @@ class Registry:
 
     def __init__(
         self,
-        open_store: Callable[[LockContainer], LeaseStore],
+        open_store: Callable[[LockContainer], BlobStore],
         rng: random.Random | None = None,
         *,
         open_queue: Callable[[StorageAccount, str], MessageStore] | None = None,
@@ -174,7 +174,7 @@ class Registry:
         self._open_store = open_store
         self._open_queue = open_queue
         self.rng = rng or random.SystemRandom()  # clones of a process must not propose equal lease ids
-        self._stores: dict[LockContainer, LeaseStore] = {}
+        self._stores: dict[LockContainer, BlobStore] = {}
         self._renewals: defaultdict[LockContainer, Renewals] = defaultdict(Renewals)
         self._queues: dict[tuple[StorageAccount, str], MessageStore] = {}
         self._locks: Remembered[Address, Lock] = Remembered(keep)
@@ -458,7 +458,7 @@ class Registry:
 
         return self._semaphores.known((address, limit), make)
 
-    def store(self, place: LockContainer) -> LeaseStore:
+    def store(self, place: LockContainer) -> BlobStore:
         """Return the store of a container; open it at the first call."""
         if place not in self._stores:
             self._stores[place] = self._open_store(place)

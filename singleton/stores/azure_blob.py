@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 import traceback
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -13,8 +14,10 @@ from singleton.base.tasks import from_outside
 from singleton.stores.access import TOLERATED
 from singleton.stores.denials import NOWHERE, reason
 from singleton.stores.http import NOT_SENT
+from singleton.stores.listing_page import in_quotes
+from singleton.stores.lock_keeping import Listed, Page
 from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
-from singleton.stores.protocol import NOTHING, BlobState, Content, LeaseState, StoreFailure
+from singleton.stores.protocol import MOST_LISTED, NOTHING, BlobState, Content, LeaseState, StoreFailure
 from singleton.stores.reply_headers import clock, refusal
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ class Said(Exception):
 
 
 class AzureBlobLeaseStore:
-    """A ``LeaseStore``, ``ContentStore``, ``LogStore`` and ``NoteStore`` on the blobs of one container.
+    """A ``BlobStore`` on the blobs of one container.
 
     Use the store on the loop of its making. The protocols tell the contract of each request. ``container`` is the
     SDK's client, also for requests that no lock makes.
@@ -174,6 +177,27 @@ class AzureBlobLeaseStore:
     async def remove(self, name: str) -> None:
         await self.judged(self.container.get_blob_client(name).delete_blob())
 
+    async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
+        told: list[float] = []
+
+        def note_clock(response: Any) -> None:
+            if (at := clock(response.http_response.headers)) is not None:
+                told.append(at)
+
+        pages = self.container.list_blobs(
+            name_starts_with=prefix, include=["metadata"], results_per_page=most, raw_response_hook=note_clock
+        ).by_page(marker)
+        found = await self.judged(anext(pages))
+        entries = [_listed(blob) async for blob in found]
+        token: str | None = getattr(pages, "continuation_token", None)
+        return Page(entries=tuple(entries), marker=token or None, at=told[-1] if told else time.time())
+
+    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+        return int(await self.judged(self._lease(name, None).break_lease(lease_break_period=after, **if_it_is(etag))))
+
+    async def erase(self, name: str, etag: str) -> None:
+        await self.judged(self._client(name).delete_blob(**if_it_is(etag)))
+
     async def aclose(self) -> None:
         for closable in self._close_with:
             await closable.close()
@@ -219,6 +243,18 @@ def _seen(properties: BlobProperties) -> BlobState:
         metadata=dict(properties.metadata or {}),
         endless=properties.lease.duration == "infinite",
         size=properties.size,
+    )
+
+
+def _listed(blob: BlobProperties) -> Listed:
+    return Listed(
+        name=str(blob.name),
+        etag=in_quotes(str(blob.etag)),
+        lease=cast("LeaseState", str(blob.lease.state)),
+        modified=int(blob.last_modified.timestamp()),
+        metadata=dict(blob.metadata or {}),
+        size=int(blob.size or 0),
+        endless=blob.lease.duration == "infinite",
     )
 
 

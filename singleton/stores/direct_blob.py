@@ -28,7 +28,7 @@ _LONGEST_PAGE: Final = 64 * 2**20
 
 
 class DirectBlobStore:
-    """A ``LeaseStore``, ``ContentStore``, ``LogStore``, ``NoteStore`` and ``LockKeeping`` on blobs of one container.
+    """A ``BlobStore`` on blobs of one container.
 
     Every method runs on one event loop. The protocols tell the contract of each request.
     """

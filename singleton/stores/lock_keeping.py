@@ -7,9 +7,10 @@ of the arguments, and may raise ``StoreFailure``.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
-from singleton.stores.protocol import MOST_LISTED, BlobState
+from singleton.stores.log_store import LogStore
+from singleton.stores.protocol import MOST_LISTED, BlobState, ContentStore, LeaseStore, NoteStore
 
 LONGEST_BREAK: Final = 60
 """Seconds of a break period, at most."""
@@ -38,7 +39,6 @@ class Page:
     at: float
 
 
-@runtime_checkable
 class LockKeeping(Protocol):
     """What an operator may ask of the container of a ``LeaseStore``."""
 
@@ -54,3 +54,7 @@ class LockKeeping(Protocol):
 
     async def erase(self, name: str, etag: str) -> None:
         """Delete the blob if it has this ETag and nobody has the lease (else code ``LeaseIdMissing``)."""
+
+
+class BlobStore(LeaseStore, ContentStore, NoteStore, LogStore, LockKeeping, Protocol):
+    """Every request to a container."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 GONE: Final = frozenset({"MessageNotFound", "PopReceiptMismatch"})
 """The receipt is none any more: the message was deleted or received again, or its invisibility was prolonged."""
@@ -57,13 +57,8 @@ class MessageStore(Protocol):
     async def delete(self, id: str, receipt: str) -> None:  # noqa: A002
         """Delete a message."""
 
-    async def aclose(self) -> None:
-        """Let go of connections. The store can't be used afterwards."""
-
-
-@runtime_checkable
-class MessageSource(Protocol):
-    """What is asked of a queue to receive from it."""
-
     async def take(self, most: int, seconds: int) -> list[Taken]:
         """Receive at most so many messages (1 to 32), which nobody else sees for so many seconds."""
+
+    async def aclose(self) -> None:
+        """Let go of connections. The store can't be used afterwards."""

@@ -211,10 +211,7 @@ class Content(NamedTuple):
 
 @runtime_checkable
 class ContentStore(Protocol):
-    """Requests that keep state in a lock's blob. Every method is one request, and may raise ``StoreFailure``.
-
-    A ``LeaseStore`` without these methods keeps locks without state.
-    """
+    """Requests that keep state in a lock's blob. Every method is one request, and may raise ``StoreFailure``."""
 
     async def put(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str, body: bytes) -> str:
         """Replace content and metadata under the lease if the blob has this ETag; return the new one."""
@@ -223,13 +220,8 @@ class ContentStore(Protocol):
         """Read content and metadata, with a lease id only under that lease; of more than ``most`` bytes no content."""
 
 
-@runtime_checkable
 class NoteStore(Protocol):
-    """Requests that keep numbers in a container. Every method is one request, and may raise ``StoreFailure``.
-
-    With a ``LeaseStore`` without these methods, the failures of a message are counted from one again whenever the
-    message was put back.
-    """
+    """Requests that keep numbers in a container. Every method is one request, and may raise ``StoreFailure``."""
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         """Make an empty blob with this metadata, or replace the blob."""

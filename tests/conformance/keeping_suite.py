@@ -7,25 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.pilot.assumed.lease_table import A, B, outcome, state_of
-from singleton.operating.container import keeping_of
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from singleton.stores.lock_keeping import Listed, LockKeeping
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore, Listed, LockKeeping
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
     """An empty container: what locks ask of it, and what an operator does."""
 
-    store: LeaseStore
+    store: BlobStore
 
     @property
     def keeping(self) -> LockKeeping:
-        return keeping_of(self.store)
+        return self.store
 
     async def listed(self, name: str) -> Listed:
         (found,) = (await self.keeping.page(name)).entries

@@ -1,4 +1,4 @@
-"""The suite that each ``LeaseStore`` must pass: the stores for Azure, on Azurite, and the model in memory."""
+"""The suite that each ``BlobStore`` must pass: the stores for Azure, on Azurite, and the model in memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine
 
     from simulator.pilot.assumed.scenarios import StoreScenario
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
 
 class StoreConformance:
-    """Tests of a ``LeaseStore``: inherit the class, and override ``open_store``.
+    """Tests of a ``BlobStore``: inherit the class, and override ``open_store``.
 
     The tests are plain methods, for pytest or together with ``unittest.TestCase``. The tests that wait for the end of
     a lease run together, for about 20 seconds, unless ``run_scenario`` or ``wait`` has another clock.
@@ -29,7 +29,7 @@ class StoreConformance:
 
     divergences: ClassVar[Collection[str]] = ()
 
-    def open_store(self) -> LeaseStore:
+    def open_store(self) -> BlobStore:
         """Make a client of blobs that only this test uses; at first there are none.
 
         Called twice, on the running loop.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from singleton.operating.container import keeping_of
 from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
@@ -26,5 +25,5 @@ async def test_azurite(scenario: Scenario, connection_string: str, container_nam
 async def test_a_container_that_is_missing_is_told(connection_string: str, container_name: str) -> None:
     async with aclosing(open_container(StorageAccount(connection_string), container_name)) as store:
         with pytest.raises(StoreFailure) as caught:
-            await keeping_of(store).page("")
+            await store.page("")
         assert (caught.value.status, caught.value.code) == (404, "ContainerNotFound")

@@ -24,7 +24,6 @@ from singleton.base.errors import ConfigurationError
 from singleton.cli.main import run
 from singleton.locking.lock import Lock, release
 from singleton.locking.phase import Timing
-from singleton.operating.container import keeping_of
 from singleton.operating.container_pass import Pace, Sweep
 from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
@@ -272,7 +271,7 @@ async def test_a_sweep_through_locks_in_use_costs_nobody_a_hold(connection_strin
         async def sweep() -> None:
             nonlocal deleted
             while asyncio.get_running_loop().time() < ends:
-                sweeping = Sweep(keeping_of(operator), container_name, older_than=60)
+                sweeping = Sweep(operator, container_name, older_than=60)
                 sweeping._older_than = -60.0
                 sweeping._pace = Pace(0.0)
                 while await sweeping.go_on():

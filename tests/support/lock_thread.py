@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from simulator.host.worker import RetryContext
     from singleton.settings.accounts import LockContainer
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ FOREIGN = "99999999-9999-4999-8999-999999999999"
 class LockThread:
     """``singleton.runtime.lock_thread`` as it ships, on one ``MemoryLeaseStore`` (or another store) for all places."""
 
-    def __init__(self, store: LeaseStore | None = None) -> None:
+    def __init__(self, store: BlobStore | None = None) -> None:
         self.memory = MemoryLeaseStore()
         self.store = store or self.memory
         self.places: list[LockContainer] = []
@@ -49,7 +49,7 @@ class LockThread:
         provide_runtime(None)
         self.runtime.close()
 
-    def _open(self, place: LockContainer) -> LeaseStore:
+    def _open(self, place: LockContainer) -> BlobStore:
         self.places.append(place)
         return self.store
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from singleton.stores.lock_keeping import Page
+    from singleton.stores.log_store import Tail
 
 _T = TypeVar("_T")
 
@@ -70,7 +71,7 @@ class Request:
 
 
 class Network:
-    """A ``LeaseStore`` in front of the service's model; each host may have one of its own."""
+    """A ``BlobStore`` in front of the service's model; each host may have one of its own."""
 
     def __init__(self, service: MemoryLeaseStore | None = None) -> None:
         self.service = service or MemoryLeaseStore()
@@ -152,6 +153,30 @@ class Network:
 
     async def erase(self, name: str, etag: str) -> None:
         await self._send("erase", name, None, lambda: self.service.erase(name, etag))
+
+    async def note(self, name: str, metadata: Mapping[str, str]) -> None:
+        await self._send("note", name, None, lambda: self.service.note(name, metadata))
+
+    async def noted(self, name: str) -> Mapping[str, str]:
+        return await self._send("noted", name, None, lambda: self.service.noted(name))
+
+    async def remove(self, name: str) -> None:
+        await self._send("remove", name, None, lambda: self.service.remove(name))
+
+    async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
+        return await self._send("start_log", name, None, lambda: self.service.start_log(name, metadata))
+
+    async def append(self, name: str, block: bytes) -> int:
+        return await self._send("append", name, None, lambda: self.service.append(name, block))
+
+    async def tail(self, name: str, start: int, most: int) -> Tail:
+        return await self._send("tail", name, None, lambda: self.service.tail(name, start, most))
+
+    async def label(self, name: str, metadata: Mapping[str, str], etag: str) -> str:
+        return await self._send("label", name, None, lambda: self.service.label(name, metadata, etag))
+
+    async def drop(self, name: str, etag: str) -> None:
+        await self._send("drop", name, None, lambda: self.service.drop(name, etag))
 
     async def aclose(self) -> None:
         await self.service.aclose()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.base.kinds import Stamp
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
     from singleton.testing.storage.memory_store import MemoryLeaseStore
 
 _P = ParamSpec("_P")
@@ -85,7 +85,7 @@ async def eventually(condition: Callable[[], bool], *, within: float = 60.0) -> 
         await asyncio.sleep(0.001)
 
 
-def lock_on(store: LeaseStore, seed: int = 1, *, name: str = NAME, fencing: bool = True, **timing: float) -> Lock:
+def lock_on(store: BlobStore, seed: int = 1, *, name: str = NAME, fencing: bool = True, **timing: float) -> Lock:
     """Make the lock of one host; each host has a seed of its own."""
     stamp: Stamp = "token" if fencing else "none"
     return Lock(store, name, timing=Timing(**timing), rng=random.Random(seed), stamp=stamp, wall=lambda: 1e9 + now())

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING
 
 from simulator.pilot.assumed.lease_table import (
     A,
@@ -18,12 +17,6 @@ from simulator.pilot.assumed.lease_table import (
 from simulator.pilot.assumed.store_scenario import QUICK, SLOW, Fixture, begins
 from singleton.locking.lock import Lock, release
 from singleton.locking.phase import Timing
-from singleton.operating.container import keeping_of
-from singleton.stores.azure_blob import AzureBlobLeaseStore
-from singleton.stores.lock_keeping import LockKeeping
-
-if TYPE_CHECKING:
-    from singleton.stores.protocol import LeaseStore
 
 
 @begins("available", QUICK)
@@ -264,36 +257,28 @@ async def an_expired_lease_can_be_renewed_by_its_owner_only_while_nobody_had_it(
     assert (await outcome(store.renew(name, A))).endswith("lost")
 
 
-def _operator(store: LeaseStore) -> LockKeeping | None:
-    return keeping_of(store) if isinstance(store, LockKeeping | AzureBlobLeaseStore) else None
-
-
 @begins("leased", QUICK)
 async def an_operators_break_without_a_period_leaves_the_rest_and_a_later_one_only_shortens(fixture: Fixture) -> None:
     store, name = fixture.store, fixture.name
-    if (keeping := _operator(store)) is None:
-        return
     old = (await store.read(name)).etag
     changed = await store.write(name, A, {"One": "1"}, old)
-    assert await outcome(keeping.shorten(name, 0, old)) == "412 changed"
-    assert 10 <= await keeping.shorten(name, None, changed) <= 15
+    assert await outcome(store.shorten(name, 0, old)) == "412 changed"
+    assert 10 <= await store.shorten(name, None, changed) <= 15
     assert await outcome(store.renew(name, A)) == "409 lost"
     assert await outcome(fixture.other.acquire(name, B, 15)) == "409 held"
-    assert await keeping.shorten(name, 5) <= 5
-    assert await keeping.shorten(name, 30) <= 5
-    await keeping.shorten(name, 0)
+    assert await store.shorten(name, 5) <= 5
+    assert await store.shorten(name, 30) <= 5
+    await store.shorten(name, 0)
     await fixture.other.acquire(name, B, 15)
 
 
 @begins("leased", QUICK)
 async def a_blob_is_deleted_only_as_it_was_seen_and_while_nobody_has_the_lease(fixture: Fixture) -> None:
     store, name = fixture.store, fixture.name
-    if (keeping := _operator(store)) is None:
-        return
     old = (await store.read(name)).etag
     changed = await store.write(name, A, {"One": "1"}, old)
-    assert await outcome(keeping.erase(name, changed)) == "412 refused"
+    assert await outcome(store.erase(name, changed)) == "412 refused"
     await store.release(name, A)
-    assert await outcome(keeping.erase(name, old)) == "412 changed"
-    await keeping.erase(name, changed)
+    assert await outcome(store.erase(name, old)) == "412 changed"
+    await store.erase(name, changed)
     assert await state_of(fixture.other, name) is None

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from simulator.pilot.assumed.lease_table import LeaseRow, Start
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixture:
     """A store, a second client of the same blobs, the name of a blob that nobody else uses, and a way to wait."""
 
-    store: LeaseStore
-    other: LeaseStore
+    store: BlobStore
+    other: BlobStore
     name: str
     wait: Callable[[float], Coroutine[Any, Any, None]]
 

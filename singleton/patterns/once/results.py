@@ -35,8 +35,6 @@ from singleton.stores.stamps import kept_in
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from singleton.stores.protocol import LeaseStore
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -144,12 +142,8 @@ class Look:
         return outcome_in(lock, kept, self.service_time)
 
 
-async def look(store: LeaseStore, lock: str) -> Look:
+async def look(store: ContentStore, lock: str) -> Look:
     """Look for the outcome kept with a lock. Call on the lock thread. ``StorageError``: something else is there."""
-    if not isinstance(store, ContentStore):
-        raise ConfigurationError(
-            f"the store, a {type(store).__name__}, can't keep results: it needs the methods of ContentStore"
-        )
     sent = clock.now()
     try:
         kept = kept_in(await answered(lambda: store.get(lock, None, MOST_STATE), call=_CALL, answer=_ANSWER))

@@ -15,9 +15,10 @@ from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import header_safe
 
 if TYPE_CHECKING:
-    from singleton.patterns.ordered.protocol import Names, Store
+    from singleton.patterns.ordered.protocol import Names
     from singleton.patterns.ordered.service import Service
     from singleton.runtime.registry import Registry
+    from singleton.stores.lock_keeping import BlobStore
 
 _ERROR: str = "Error"
 
@@ -41,7 +42,7 @@ class AsideMessage:
     name: str
 
 
-async def put_aside(store: Store, names: Names, spot: str, entry: Entry, why: str) -> str:
+async def put_aside(store: BlobStore, names: Names, spot: str, entry: Entry, why: str) -> str:
     """Keep a message that is not to be tried any more, once however often it is asked for; return where."""
     name = f"{names.asides}{spot}/{entry.sender}-{entry.number}"
     said = {LOG_KEY: "aside", _ERROR: header_safe(why)}
@@ -76,7 +77,7 @@ def _readable(entry: Entry) -> Any:
         return entry.body
 
 
-async def entry_aside(store: Store, name: str) -> Entry | None:
+async def entry_aside(store: BlobStore, name: str) -> Entry | None:
     """Return the entry in this blob; None: the blob or its entry is gone."""
     tail = await if_present(lambda: store.tail(name, 0, 2**23), name, what="log")
     return None if tail is None else next(entries_in(tail.body, 0, name), None)
@@ -87,7 +88,7 @@ def sent_again(entry: Entry, name: str) -> Entry:
     return replace(entry, sender=hashlib.sha256(name.encode()).hexdigest()[:16], number=1)
 
 
-async def remove_aside(store: Store, name: str) -> None:
+async def remove_aside(store: BlobStore, name: str) -> None:
     """Delete what was put aside."""
 
     async def asked() -> None:

@@ -19,7 +19,6 @@ from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.visit import INSURED, Visit, put_off
 from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.lock_thread import runtime
-from singleton.stores.message_store import MessageSource
 from singleton.stores.protocol import within
 
 if TYPE_CHECKING:
@@ -142,8 +141,6 @@ class InboxWorker(Running):
 
     async def _taken(self, registry: Registry, most: int) -> list[Taken]:
         queue = self._service.queue(registry)
-        if not isinstance(queue, MessageSource):
-            raise ConfigurationError(f"nothing can be received from a {type(queue).__name__}")
         try:
             return await within(_CALL, queue.take(most, INSURED))
         except Exception as error:  # noqa: BLE001 - whatever a queue raises

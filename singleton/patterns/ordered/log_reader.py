@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.patterns.ordered.entries import Entry
-    from singleton.patterns.ordered.protocol import Names, Store
+    from singleton.patterns.ordered.protocol import Names
+    from singleton.stores.lock_keeping import BlobStore
     from singleton.stores.log_store import Tail
 
 MOST_SENDERS: Final = 256
@@ -138,7 +139,7 @@ _LOOKS: Final = 5
 class LogReader:
     """Reads on from a position, which its user moves."""
 
-    def __init__(self, store: Store, names: Names, spot: str, position: Position) -> None:
+    def __init__(self, store: BlobStore, names: Names, spot: str, position: Position) -> None:
         self._store = store
         self._names = names
         self._spot = spot

@@ -66,8 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
-    from singleton.stores.log_store import LogStore
-    from singleton.stores.protocol import ContentStore, LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
     class HasEtag(Protocol):
         """A blob as it was seen."""
@@ -75,9 +74,6 @@ if TYPE_CHECKING:
         @property
         def etag(self) -> str:
             """Its ETag then."""
-
-    class Store(LogStore, ContentStore, LeaseStore, Protocol):
-        """A container with locks, their state, and logs."""
 
 
 LOG_KEY: Final = "SingletonLog"
@@ -140,7 +136,7 @@ def chain_of(log: HasEtag) -> str:
     return hashlib.sha256(log.etag.strip('"').encode()).hexdigest()[:16]
 
 
-async def end_chain(store: Store, name: str, chain: str) -> None:
+async def end_chain(store: BlobStore, name: str, chain: str) -> None:
     """Delete a full log whose parts have ended: any sender or reader may. ``StoreFailure``: refused, or no answer."""
 
     async def asked() -> None:

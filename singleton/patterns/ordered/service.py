@@ -26,7 +26,6 @@ from singleton.functions.triggers import QUEUE
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, if_present
 from singleton.locking.lease import as_failure
-from singleton.operating.container import keeping_of
 from singleton.patterns.ordered.bells import Bell, ring
 from singleton.patterns.ordered.protocol import NEW, Names, chain_of, end_chain
 from singleton.runtime.lock_thread import provided_account
@@ -36,8 +35,8 @@ from singleton.settings.connection import (
     resolve_blob_account,
     resolve_queue_account,
 )
-from singleton.stores.log_store import FULL, NO_LOG, LogStore
-from singleton.stores.protocol import ContentStore, StoreFailure
+from singleton.stores.log_store import FULL, NO_LOG
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -50,12 +49,11 @@ if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.log_reader import Position
-    from singleton.patterns.ordered.protocol import Store
     from singleton.runtime.calls import Work
     from singleton.runtime.registry import Registry
     from singleton.settings.accounts import LockContainer
     from singleton.settings.options import SingletonOptions
-    from singleton.stores.lock_keeping import Listed
+    from singleton.stores.lock_keeping import BlobStore, Listed
     from singleton.stores.message_store import MessageStore, Sent
 
 _PATIENCE: Final = 30.0
@@ -90,7 +88,7 @@ class Sender:
     """Sends the messages of one process to one inbox."""
 
     def __init__(
-        self, store: Store, names: Names, *, wall: Callable[[], float], rng: random.Random | None = None
+        self, store: BlobStore, names: Names, *, wall: Callable[[], float], rng: random.Random | None = None
     ) -> None:
         self._store = store
         self._names = names
@@ -290,13 +288,9 @@ class Service:
         """Ask once for the lock of a key."""
         return self.client._try(self.names.lock(spot), owner, None, 0.0)  # noqa: SLF001 - the inbox's own client
 
-    def store(self, registry: Registry) -> Store:
-        """Return the container. ``ConfigurationError``: the container keeps neither logs nor state."""
-        store: Any = registry.store(self._place)
-        if isinstance(store, LogStore) and isinstance(store, ContentStore):
-            there: Store = store  # type: ignore[assignment] # it is a LeaseStore, too
-            return there
-        raise ConfigurationError(f"a {type(store).__name__} can't keep logs: an inbox needs a store that can")
+    def store(self, registry: Registry) -> BlobStore:
+        """Return the container."""
+        return registry.store(self._place)
 
     def queue(self, registry: Registry) -> MessageStore:
         """Return the queue of bells."""
@@ -327,7 +321,7 @@ class Service:
         name = self.names.log(spot)
         return await if_present(lambda: self.store(registry).read(name), name, what="log") is None
 
-    async def _is_read(self, store: Store, spot: str) -> bool:
+    async def _is_read(self, store: BlobStore, spot: str) -> bool:
         name = self.names.lock(spot)
         found = await if_present(lambda: store.read(name), name)
         return found is not None and found.held
@@ -357,19 +351,19 @@ class Service:
                     await store.drop(blob.name, blob.etag)
         return rung
 
-    async def spots(self, store: Store) -> AsyncIterator[str]:
+    async def spots(self, store: BlobStore) -> AsyncIterator[str]:
         """Yield the spots that have a log."""
         async for blob in self.listed(store, self.names.logs):
             spot, slash, _ = blob.name[len(self.names.logs) :].partition("/")
             if not slash:
                 yield spot
 
-    async def listed(self, store: Store, prefix: str) -> AsyncIterator[Listed]:
+    async def listed(self, store: BlobStore, prefix: str) -> AsyncIterator[Listed]:
         """Yield the blobs of this prefix; ``_at`` is the service's clock."""
-        keeping, marker = keeping_of(store), None
+        marker = None
         while True:
             try:
-                page = await answered(lambda: keeping.page(prefix, marker), call=30.0, answer=60.0)  # noqa: B023
+                page = await answered(lambda: store.page(prefix, marker), call=30.0, answer=60.0)  # noqa: B023
             except StoreFailure as failure:
                 if failure.code == "ContainerNotFound":
                     return

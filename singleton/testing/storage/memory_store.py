@@ -65,7 +65,7 @@ def _check_lease(blob: _Blob, lease_id: str, now: float) -> None:
 
 
 class MemoryLeaseStore:
-    """A ``LeaseStore``, ``ContentStore``, ``LogStore``, ``NoteStore`` and ``LockKeeping`` without a network.
+    """A ``BlobStore`` without a network.
 
     Several locks, clients or simulated hosts may share a store. The protocols tell the contract of each request.
 

@@ -15,7 +15,7 @@ from singleton.cli import silence
 from singleton.cli.silence import Outage, silence_told
 from singleton.locking.line import Line
 from singleton.operating import container as container_module
-from singleton.operating.container import keeping_of, next_page
+from singleton.operating.container import next_page
 from singleton.stores.protocol import StoreFailure
 from tests.support.locks_command import stamped
 from tests.support.network import Network
@@ -85,7 +85,7 @@ async def test_a_command_that_reads_asks_for_fifteen_seconds_at_most() -> None:
 
     network.page = away  # type: ignore[assignment, method-assign]
     with pytest.raises(StorageUnavailable, match="does not answer as it should"):
-        await next_page(keeping_of(network), "webjobshost", "", None, answer=silence.READING)
+        await next_page(network, "webjobshost", "", None, answer=silence.READING)
     assert 5 < now() <= 15
 
 

@@ -12,7 +12,7 @@ import pytest
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, SingletonOptions, current_hold
 from singleton.base.errors import StorageError
 from singleton.stores.protocol import MOST_LISTED, StoreFailure
-from tests.support.lock_thread import FOREIGN, LockThread, a_job, an_app, call
+from tests.support.lock_thread import LockThread, a_job, an_app, call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,22 +203,6 @@ def test_a_notice_that_is_none_is_refused_before_anything_is_asked(thread: LockT
     with pytest.raises(ConfigurationError, match="notice is"):
         LockClient().break_("job", notice)
     assert thread.memory.calls.total() == 0
-
-
-def test_a_store_of_ones_own_that_can_not_list_says_so(thread: LockThread) -> None:
-    class Plain:
-        """What a ``LeaseStore`` needs, and nothing else."""
-
-        def __init__(self) -> None:
-            for name in ("acquire", "renew", "release", "break_", "create", "read", "write", "aclose"):
-                setattr(self, name, getattr(thread.memory, name))
-
-    thread.store = Plain()  # type: ignore[assignment]
-    with pytest.raises(ConfigurationError, match="a Plain, can't list or break locks: it needs the methods of"):
-        listed(LockClient())
-    with LockClient().lock("job"), pytest.raises(ConfigurationError, match="LockKeeping"):
-        LockClient().break_("job")
-    assert FOREIGN not in thread.leased()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.support.world import now, until, virtual
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.stores.message_store import Hidden, Sent
+    from singleton.stores.message_store import Hidden, Sent, Taken
 
 WEEK = 604_800.0
 NEVER = object()
@@ -50,6 +50,9 @@ class Network:
         await self._send("delete", lambda: self.queue.delete(id, receipt))
 
     async def create(self) -> None: ...
+
+    async def take(self, most: int, seconds: int) -> list[Taken]:
+        raise NotImplementedError
 
     async def aclose(self) -> None: ...
 

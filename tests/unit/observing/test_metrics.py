@@ -14,7 +14,6 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from singleton import AsyncLockClient, LockNotAcquired, current_hold, observe
 from singleton.base.events import LockEvent, emit
 from singleton.observing import metrics
-from singleton.operating.container import keeping_of
 from singleton.runtime.accounts.stores import open_container
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
@@ -205,7 +204,7 @@ async def test_what_an_operator_asks_for_is_counted_too(recorded: Metrics, http:
     )
     async with aclosing(counted(open_container(nowhere, "locks", http), "blob")) as store:
         with pytest.raises(StoreFailure):
-            await keeping_of(store).shorten("a", None)
+            await store.shorten("a", None)
     assert recorded.counts("singleton.storage.requests", "operation", "status") == {("blob.shorten", "none"): 1}
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from singleton.settings.accounts import LockContainer
-    from singleton.stores.protocol import LeaseStore
+    from singleton.stores.lock_keeping import BlobStore
 
 URL = "https://made.blob.core.windows.net"
 MINE = LEASED["x-ms-lease-id"]
@@ -317,7 +317,7 @@ class Accounts(LockThread):
         self.endpoint = endpoint
         self.renewing = Renewing()
 
-    def _open(self, place: LockContainer) -> LeaseStore:
+    def _open(self, place: LockContainer) -> BlobStore:
         self.places.append(place)
         if not isinstance(place.account, GivenAccount):
             return self.renewing

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from singleton.operating.container import keeping_of
 from singleton.runtime.accounts.stores import open_container, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
@@ -39,10 +38,10 @@ ASKS: dict[str, Ask] = {
     "note": lambda store, name: store.note(name, {"Failures": "2"}),
     "noted": lambda store, name: store.noted(name),
     "remove": lambda store, name: store.remove(name),
-    "page": lambda store, name: keeping_of(store).page(name, "a marker/+", 7),
-    "shorten": lambda store, name: keeping_of(store).shorten(name, 10, '"0x1"'),
-    "shorten to its end": lambda store, name: keeping_of(store).shorten(name, None),
-    "erase": lambda store, name: keeping_of(store).erase(name, '"0x1"'),
+    "page": lambda store, name: store.page(name, "a marker/+", 7),
+    "shorten": lambda store, name: store.shorten(name, 10, '"0x1"'),
+    "shorten to its end": lambda store, name: store.shorten(name, None),
+    "erase": lambda store, name: store.erase(name, '"0x1"'),
 }
 NAMES = ["locks/app/Host.Functions.Ship.A-1", "a b/ü%2F+x'!()*~,;:@$&=?#[]", "x.y/.z", "%41%", "日本/€"]
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from singleton import Inbox, InboxMessage, StorageUnavailable
-from singleton.operating.container import keeping_of
 from singleton.operating.container_pass import Sweep, Swept
 from singleton.patterns.ordered import inbox as inbox_module
 from singleton.patterns.ordered import log_reader
@@ -35,7 +34,7 @@ def short_week(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def swept(**options: Any) -> Swept:
-    sweep = Sweep(keeping_of(store()), "box", **{"older_than": 60.0, "prefix": "inbox/", "fast": True, **options})
+    sweep = Sweep(store(), "box", **{"older_than": 60.0, "prefix": "inbox/", "fast": True, **options})
     while await sweep.go_on():
         pass
     return sweep.result
