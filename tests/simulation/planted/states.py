@@ -73,8 +73,8 @@ STATES: tuple[Mutant, ...] = (
     Mutant(
         name="state read without the lease",
         file=FENCING,
-        old="self._contents().get(self._name, lease_id, MOST_STATE)",
-        new="self._contents().get(self._name, None, MOST_STATE)",
+        old="self._store.get(self._name, lease_id, MOST_STATE)",
+        new="self._store.get(self._name, None, MOST_STATE)",
         breaks="a holder that does not know of its loss reads what the next holder wrote",
         by=(f"{_KEPT}::test_a_read_too_is_refused_by_the_service_once_the_lease_is_gone",),
         why="what is read is newer, so it is no step back",
