@@ -50,6 +50,7 @@ lint: venv-dev
 	@tail -n 2 $(VENV)/arrows.txt
 	@$(BIN)/mypy
 	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 singleton simulator
+	@$(BIN)/mypy --platform darwin --python-version 3.14 --cache-dir .mypy_cache/darwin singleton simulator
 	@$(BIN)/python -m tools.prose
 
 test-quick: venv-dev

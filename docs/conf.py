@@ -64,7 +64,7 @@ copybutton_prompt_is_regexp = True
 
 _MADE = ("AsyncLockClient", "Contention", "SingletonOptions")
 _SOURCE = re.compile(r" \((?:see )?[WDMSHBA]-?\d+[^()]*\)")
-"""Numbers of docs/conformance.md, which stand in the docstrings for those who change the code."""
+"""Numbers of tests/conformance/numbers.md, which stand in the docstrings for those who change the code."""
 
 
 def _readable(_: object, what: str, __: str, ___: object, ____: object, lines: list[str]) -> None:

@@ -1,7 +1,8 @@
 """Make the site of the documentation in build/docs: `make docs`, or `python -m tools.docs_site` (FOLDER for another).
 
-The pages are docs/*.md as they are, CONTRIBUTING.md and CHANGELOG.md, and a reference that Sphinx makes from the
-docstrings of all public names. They are copied to build/docs-source, because Sphinx wants all its pages in one folder.
+The pages are docs/*.md as they are, CONTRIBUTING.md and CHANGELOG.md, two lists that stand beside their tests, and a
+reference that Sphinx makes from the docstrings of all public names. They are copied to build/docs-source, because
+Sphinx wants all its pages in one folder.
 On the way:
 
 - links to files outside of docs/ get the address that these have on the site, and those from a public name to its
@@ -24,13 +25,21 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tools.docs_lists import FOLDED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 BUILD = ROOT / "build"
-OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+OUTSIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "tests/conformance/numbers.md": "conformance.md",
+    "tests/simulation/planted_bugs.md": "mutants.md",
+}
 """Pages that are kept beside docs/, and where they are on the site; the README's place is taken by the front page."""
 MODULES = {
     "singleton": "",
@@ -207,7 +216,9 @@ def gather(source: Path) -> None:
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("__pycache__"))
     for page in (*DOCS.rglob("*.md"), *(ROOT / name for name, place in OUTSIDE.items() if place != "index.md")):
-        placed_in(source, page).write_text(with_links_of_the_site(page, source), "utf-8")
+        placed = placed_in(source, page)
+        text = with_links_of_the_site(page, source)
+        placed.write_text(FOLDED.get(placed.name, str)(text), "utf-8")
     reference = pages_of_reference()
     for path, text in reference.items():
         (source / path).parent.mkdir(exist_ok=True)

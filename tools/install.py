@@ -26,8 +26,8 @@ FOLDERS: Final = {"azure-functions-singleton": "", "azure-functions-singleton-si
 _ON_INDEX: Final = "Both are on the package index."
 _NOT_ON_INDEX: Final = """\
 **They are not on a package index yet.** Neither name is reserved there: a package of that name on an index is not this
-one. So install both from the repository. Put the address from which you clone it, with a tag or a commit, in the place
-of `git.example.com`."""
+one. So install both from the repository. Write the address from which you clone it in the place of
+`https://git.example.com/azure-functions-singleton`, and a tag or a commit in the place of `main`."""
 _PART: Final = re.compile(
     r"(?P<head><!-- made: install (?P<form>command|requirements|index) ?(?P<names>[^\n]*) -->\n)"
     r".*?(?P<end><!-- end -->)",

@@ -13,7 +13,7 @@ import pytest
 import singleton
 from simulator.azurite.install import node
 from tests.docs.pages import ROOT
-from tools import docs_site, docs_tables
+from tools import docs_lists, docs_site, docs_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +41,9 @@ FIRST = {
     "idempotency": "how-to/once",
     "semaphore": "how-to/semaphore",
     "acquire_lease": "how-to/from-own-code",
+    "leader election": "how-to/leader",
+    "VNet": "operations",
+    "mock": "testing",
 }
 """What people type, and the page that the search of the site has first."""
 
@@ -76,6 +79,16 @@ def test_it_describes_all_that_is_public(site: Path, module: str) -> None:
 
 def test_a_new_name_of_the_package_comes_by_itself() -> None:
     assert docs_site.public("singleton") == sorted(singleton.__all__)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", docs_lists.FOLDED)
+def test_a_list_is_closed_until_somebody_opens_it(site: Path, name: str) -> None:
+    page = (site / name).with_suffix(".html").read_text("utf-8")
+    (listed,) = (ROOT / file for file, place in docs_site.OUTSIDE.items() if place == name)
+    rows = re.findall(r"^\| (?!number|planted|---)", listed.read_text("utf-8"), re.MULTILINE)
+    assert sum(map(int, re.findall(r"<details>\s*<summary>(\d+) rows", page))) == len(rows) > 300
+    assert page.count("<table") == page.count("<details>") > 5
 
 
 @pytest.mark.process

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.docs.pages import _FENCE, PAGES, ROOT, named
+from tools import docs_site
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LINKED = [*PAGES, ROOT / "CHANGELOG.md"]
+LINKED = [*PAGES, *(ROOT / page for page in docs_site.OUTSIDE if page not in ("README.md", "CONTRIBUTING.md"))]
 LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""Write docs/mutants.md: which planted bug was found by whom, and after how many scenarios.
+"""Write tests/simulation/planted_bugs.md: which planted bug was found by whom, and after how many scenarios.
 
 python -m tests.simulation.mutant_table          scenarios in order: the first that finds it (half an hour)
 python -m tests.simulation.mutant_table --moved  only those anew that are no longer found where the page says
@@ -18,7 +18,7 @@ from tests.simulation.planting import ROOT, SCENARIOS, Catch, Hunter
 if TYPE_CHECKING:
     from tests.simulation.planted.mutant import Mutant
 
-_FILE = ROOT / "docs" / "mutants.md"
+_FILE = ROOT / "tests" / "simulation" / "planted_bugs.md"
 _ROW = re.compile(r"^\| ([^|]+?) \|", re.MULTILINE)
 _AFTER = re.compile(r"^\| ([^|]+?) \|[^|]*\|[^|]*\| (\d+) \|", re.MULTILINE)
 _HEAD = """# Planted bugs

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.simulation.planted.mutant import Mutant
 
-_TABLE = (ROOT / "docs" / "mutants.md").read_text(encoding="utf-8")
+_TABLE = (ROOT / "tests" / "simulation" / "planted_bugs.md").read_text(encoding="utf-8")
 _FOUND_AFTER = mutant_table.found_after(_TABLE)
 
 

@@ -77,7 +77,7 @@ register(
             *("inboxes.postbook", "inboxes.bellwatch", "inboxes.hosts"),
             through_sdk=False,
         ),
-        "coalesce": replace(BUILT_IN["coalesce"], in_all=False),  # the numbers in docs/mutants.md stay
+        "coalesce": replace(BUILT_IN["coalesce"], in_all=False),  # the numbers in planted_bugs.md stay
         "images": _named("images", "start_images"),
         "wires": _named("wires", "start_wires", through_sdk=False),
         "nested": _named("nested", "start_nested", "nested"),
