@@ -338,18 +338,15 @@ class BaseClient:
         place, warning = self._place, None if notice is None else _NOTICE.check(notice, "notice")
         return self._through(name, lambda registry: break_hold(registry.store(place), name, warning, place.container))
 
-    def _lift(self, function: str | None, *, dry_run: bool) -> Work[Lifted]:
+    def _lift(self, *, dry_run: bool) -> Work[Lifted]:
         from singleton.operating.container_pass import Lift
-        from singleton.operating.lock_names import warn_of_function
 
         place = self._place
 
         async def lift(registry: Registry) -> Lifted:
-            going = Lift(registry.store(place), place.container, function=function, dry_run=dry_run)
+            going = Lift(registry.store(place), place.container, dry_run=dry_run)
             while await going.go_on():
                 pass
-            if going.functions:
-                warn_of_function(place.container, function, going.functions)
             return going.result
 
         return self._through(place.container, lift)

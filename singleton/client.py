@@ -289,20 +289,19 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
         """
         return self._do(self._break(name, notice))
 
-    def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
+    def lift_epochs(self, *, dry_run: bool = False) -> Lifted:
         """Make future tokens greater than earlier ones, after a failover or restore of the storage account.
 
         For operators, while the app is stopped. Held locks are left unchanged; the result counts them.
 
         Args:
-            function: only locks of this function.
             dry_run: write nothing; return the result of a real call.
 
         Raises:
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer. The call may be repeated.
             StorageError: the container does not exist.
         """
-        return self._do(self._lift(function, dry_run=dry_run))
+        return self._do(self._lift(dry_run=dry_run))
 
     def locks(
         self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None
@@ -390,9 +389,9 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBl
         """Take the lock away from its holder. See ``LockClient.break_``."""
         return await self._do(self._break(name, notice))
 
-    async def lift_epochs(self, *, function: str | None = None, dry_run: bool = False) -> Lifted:
+    async def lift_epochs(self, *, dry_run: bool = False) -> Lifted:
         """Make future tokens greater than earlier ones. See ``LockClient.lift_epochs``."""
-        return await self._do(self._lift(function, dry_run=dry_run))
+        return await self._do(self._lift(dry_run=dry_run))
 
     async def locks(
         self, prefix: str = "", *, function: str | None = None, held: bool = False, older_than: Seconds | None = None

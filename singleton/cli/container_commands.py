@@ -16,7 +16,6 @@ from singleton.cli.silence import READING, silence_told
 from singleton.operating.checks import MAY_BE_HIDDEN, Finding, Forbidden, clean_up, examine, prepare
 from singleton.operating.container import next_page
 from singleton.operating.container_pass import YOUNGEST, Lift, Sweep
-from singleton.operating.lock_names import function_is_missing
 from singleton.runtime.lock_thread import runtime
 from singleton.settings.accounts import LockContainer
 from singleton.stores.protocol import StoreFailure
@@ -39,14 +38,12 @@ def _go_through(
     *,
     dry_run: bool,
     prefix: str = "",
-    mistake: Callable[[_PassT], str | None] = lambda _: None,
 ) -> Any:
     """Pass over the container and report the outcomes, also after an early end; return the outcomes.
 
     Args:
         did: the work on a blob in words: "deleted".
         others: reason for each other outcome, by the field of this outcome.
-        mistake: returns the user's mistake after the pass, such as a function without locks; None: no mistake.
     """
     progress = Progress("blobs seen")
     running: list[_PassT] = []
@@ -59,17 +56,15 @@ def _go_through(
     page = session.ask(lambda keeping: next_page(keeping, session.container, prefix, None, 1, answer=READING))
     if prefix and not page.entries and (wrong := no_such_prefix(session, prefix)) is not None:
         raise click.UsageError(wrong)
-    ended, wrong = False, None
+    ended = False
     try:
         while session.on_store(go_on):
             progress.show(running[0].result.seen, f", {running[0].done:,} {did}")
-        ended, wrong = True, mistake(running[0])
+        ended = True
     finally:
         progress.end()
-        if running and wrong is None:
+        if running:
             _tell(session, running[0], progress.seconds, did, others, dry_run=dry_run, ended=ended)
-    if wrong is not None:
-        raise click.UsageError(wrong)
     return running[0].result
 
 
@@ -139,14 +134,12 @@ _NOT_LIFTED: Final = {
     "gone": "deleted by somebody else",
     "kept": "not a lock with tokens, or a lock with a name of your own that lost its epoch",
 }
-_NOT_ASKED_FOR: Final = "not a lock of that function with tokens"
 
 
 @click.command("lift-epochs")
-@click.option("--function", metavar="NAME", help="Only locks of this function.")
 @click.option("--dry-run", is_flag=True, help="Write nothing; show what would be written.")
 @in_a_session
-def lift_epochs(session: Session, function: str | None, *, dry_run: bool) -> int:
+def lift_epochs(session: Session, *, dry_run: bool) -> int:
     """Make all later tokens greater than any that was ever given.
 
     For a storage account that went back in time, by a failover or a restore: its locks may have older numbers than were
@@ -155,15 +148,9 @@ def lift_epochs(session: Session, function: str | None, *, dry_run: bool) -> int
     """
 
     def begin(store: BlobStore) -> Lift:
-        return Lift(store, session.container, function=function, dry_run=dry_run)
+        return Lift(store, session.container, dry_run=dry_run)
 
-    def mistake(lift: Lift) -> str | None:
-        if function is None or function in lift.functions or not lift.functions:
-            return None
-        return function_is_missing(session.container, function, lift.functions)
-
-    others = _NOT_LIFTED if function is None else {**_NOT_LIFTED, "kept": _NOT_ASKED_FOR}
-    result = _go_through(session, begin, "lifted", others, dry_run=dry_run, mistake=mistake)
+    result = _go_through(session, begin, "lifted", _NOT_LIFTED, dry_run=dry_run)
     return 1 if result.held else 0
 
 

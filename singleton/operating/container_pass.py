@@ -32,7 +32,7 @@ from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
 from singleton.operating.container import next_page
-from singleton.operating.locks import lock_info, parts_of, seat_of
+from singleton.operating.locks import parts_of, seat_of
 from singleton.stores.lock_keeping import IN_USE
 from singleton.stores.protocol import StoreFailure, within
 from singleton.stores.stamps import CONTENT_KEYS, EPOCH_KEY, STAMP_KEYS, lifted_epoch, recorded_epoch
@@ -349,7 +349,7 @@ class Lifted(Counts):
         lifted: locks whose next tokens are greater than all earlier tokens; in a dry run, locks to lift.
         held: held locks, unchanged: call the lift again when these locks are free.
         gone: locks deleted meanwhile. The epoch of a new blob counts from the clock.
-        kept: blobs without a sign of a lock with tokens, or of other functions than the one asked for.
+        kept: blobs without a sign of a lock with tokens.
     """
 
     lifted: int = 0
@@ -359,24 +359,17 @@ class Lifted(Counts):
 
 
 class Lift(ContainerPass[Lifted]):
-    """One lift of epochs. The attribute ``functions`` has the functions with locks, as far as the pass went."""
+    """One lift of epochs."""
 
     _page = 100
     """Each lock takes six requests: with pages of a thousand nothing would be told for long."""
 
-    def __init__(self, store: BlobStore, container: str, *, function: str | None = None, dry_run: bool = False) -> None:
+    def __init__(self, store: BlobStore, container: str, *, dry_run: bool = False) -> None:
         super().__init__(store, container, Lifted, "lifted", prefix="", dry_run=dry_run)
         self._store = store
-        self._function = function
-        self.functions: set[str] = set()
 
     def _end_of(self, blob: Listed, at: float) -> str:  # noqa: ARG002 - how old a lock is does not count
-        lock = lock_info(blob, self._container)
-        if lock is not None and lock.function:
-            self.functions.add(lock.function)
         if not has_tokens(blob, self._container):
-            return "kept"
-        if self._function is not None and (lock is None or lock.function != self._function):
             return "kept"
         return "held" if blob.held else "lifted"
 

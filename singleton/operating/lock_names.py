@@ -142,15 +142,8 @@ async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, functi
             like = await prefixes_like(keeping, container, prefix, answer=_ANSWER)
         if like is not None:
             _log.warning("%s", prefix_is_missing(container, prefix, like))
-    elif met.locks and not met.unsure:
-        warn_of_function(container, function, met.functions)
-
-
-def warn_of_function(container: str, function: str | None, functions: Iterable[str]) -> None:
-    """Log a warning where ``function`` has no lock and is not among ``functions``, the functions with locks."""
-    known = sorted(functions)
-    if function is not None and function not in known:
-        _log.warning("%s", function_is_missing(container, function, known))
+    elif met.locks and not met.unsure and function is not None and function not in met.functions:
+        _log.warning("%s", function_is_missing(container, function, met.functions))
 
 
 def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:

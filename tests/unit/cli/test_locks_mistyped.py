@@ -26,8 +26,6 @@ WRONG = (
     ("list", "--prefix", "app"),
     ("list", "--held", "--older-than", "1h", "--prefix", "lock/"),
     ("list", "--prefix", "locks/app/s", "--function", "shipp"),
-    ("lift-epochs", "--function", "shipp"),
-    ("lift-epochs", "--function", "shipp", "--dry-run"),
     ("sweep", "--older-than", "1m", "--prefix", "lock/"),
     ("sweep", "--older-than", "1m", "--prefix", "lock/", "--dry-run"),
 )
@@ -121,7 +119,6 @@ def test_what_matches_locks_of_which_none_is_wanted_is_no_mistake(thread: LockTh
     assert locks.json("list", "--prefix", "locks/app/s", "--held") == []
     assert locks.json("list", "--function", "ship", "--older-than", "1h") == []
     assert locks("sweep", "--older-than", "7d", "--prefix", "locks/app/s") == 0
-    assert locks("lift-epochs", "--function", "ship") == 0
 
 
 @pytest.mark.parametrize("command", [["show"], ["break"], ["hold", "--reason", "x"]])

@@ -86,13 +86,6 @@ async def test_a_dry_run_writes_nothing_and_counts_the_same() -> None:
 
 
 @virtual
-async def test_only_the_locks_of_one_function_are_lifted_where_one_is_named() -> None:
-    network = Network()
-    await used(network, "locks/app/job.1", "locks/app/other", "reports")
-    assert await a_lift(network, function="job") == Lifted(lifted=1, kept=2)
-
-
-@virtual
 async def test_what_is_taken_or_deleted_between_listing_and_lifting_is_told_apart() -> None:
     network = Network()
     await used(network, "taken", "deleted")
