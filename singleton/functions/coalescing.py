@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
@@ -147,7 +148,7 @@ class Arrival:
                         answer = await self._ask(registry)
                     answered, trouble = loop.time(), None
                 except TimeoutError:
-                    raise trouble or self._in_vain(asked) from None
+                    raise trouble or self._in_vain(seats) from None
                 except StorageUnavailable as error:
                     trouble = error.with_traceback(None)
                     if loop.time() - answered >= PATIENCE:
@@ -157,7 +158,7 @@ class Arrival:
             if answer is not None:
                 return None if answer is False else answer
             if (now := loop.time()) >= ends:
-                raise trouble or self._in_vain(asked)
+                raise trouble or self._in_vain(seats)
             slept = min(ends - now, pause * registry.rng.uniform(0.5, 1.0))
             await asyncio.sleep(slept)
             pause = min(2 * pause, timing.poll_max)
@@ -199,7 +200,7 @@ class Arrival:
             if error.reason == ENDLESS:
                 raise
             self._refused = error.with_traceback(None)
-            raise self._in_vain(self._taken[0]) from None
+            raise self._in_vain(self._taken) from None
         with self._taken[0].entering():
             try:
                 await asyncio.gather(*(seat.begin() for seat in self._taken))
@@ -209,10 +210,12 @@ class Arrival:
                 raise
         return hold
 
-    def _in_vain(self, asked: Seat) -> SingletonError:
+    def _in_vain(self, seats: list[Seat]) -> SingletonError:
         """Return the error of the whole wait, whichever attempt was the last."""
-        name, why, refused = self._address.name, f"another invocation has its seat {asked.name!r}", self._refused
-        if refused is None and asked.refused < self._came:
+        others = [seat for seat in seats if seat not in self._taken] or seats
+        asked, refused, name = max(others, key=attrgetter("known")), self._refused, self._address.name
+        why = f"another invocation has its seat {asked.name!r}"
+        if refused is None and asked.known < self._came:
             silence = f"lock {name!r}: the storage gave no full answer within {self._span}"
             return StorageUnavailable(silence, lock=name, owner=self._owner)
         if refused is not None:

@@ -145,14 +145,14 @@ class Seat:
 
     Attributes:
         waits: whether an invocation of this process has the seat and its lock was not granted yet.
-        refused: when a caller last learnt that another invocation has the seat.
+        known: when a caller last learnt that an invocation has the seat.
         asks: the pace of this process's polls: of repeated deliveries, and of others. One caller polls for each.
     """
 
     def __init__(self, store: BlobStore, lock: str, *, timing: Timing, rng: random.Random) -> None:
         self.name = seat_name(lock)
         self.waits = False
-        self.refused = -math.inf
+        self.known = -math.inf
         self._store = store
         self._stamps = SeatStamps(store, self.name)
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
@@ -208,7 +208,7 @@ class Seat:
         if self._busy:  # another caller of this process asks, or gives back: a silent seat delays one caller
             return None
         if self._taken:
-            self.refused = asyncio.get_running_loop().time()
+            self.known = asyncio.get_running_loop().time()
             return False if self.waits and not again else None
         taking = self._next(partial(self._take, owner, again=again))
         try:
@@ -226,14 +226,15 @@ class Seat:
             await self._acquisition.give_up()
             if (failure := as_failure(error)).meaning != "held":
                 raise storage_error(self.name, failure, what="seat") from error
-            self.refused = asyncio.get_running_loop().time()
         else:
             self._taken = self.waits = True
             self._owner, self._begun = owner, False
             self._failure = StoreFailure(detail="no answer in time")
+        sent = self.known = asyncio.get_running_loop().time()
+        if self._taken:
             return True
         # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
-        if again or (sent := asyncio.get_running_loop().time()) < self._lingers or not await self._another_waits():
+        if again or sent < self._lingers or not await self._another_waits():
             return None
         self._found = sent
         return False

@@ -178,7 +178,7 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a last look that is not answered in time is silence",
         file="singleton/functions/coalescing.py",
-        old="if refused is None and asked.refused < self._came:",
+        old="if refused is None and asked.known < self._came:",
         new="if refused is None:",
         breaks="a repeated delivery whose time is up is told that the storage did not answer, and it did",
         among="coalesce",
