@@ -216,8 +216,9 @@ class Arrival:
         asked, refused, name = max(others, key=attrgetter("known")), self._refused, self._address.name
         why = f"another invocation has its seat {asked.name!r}"
         if refused is None and asked.known < self._came:
-            silence = f"lock {name!r}: the storage gave no full answer within {self._span}"
-            return StorageUnavailable(silence, lock=name, owner=self._owner)
+            what, name = ("seat", others[0].name) if self._again else ("lock", self._addresses[0].name)
+            text = f"{what} {name!r}: the storage gave no full answer within {self._span}"
+            return StorageUnavailable(text, lock=name, owner=self._owner)
         if refused is not None:
             name, why = refused.lock or name, f"{refused.who_has[0]} has it"
         text = f"lock {name!r} was not acquired within {self._span}: {why}"
