@@ -67,9 +67,9 @@ def lock_name(
     check_parts(host_id, function, scopes, level)
     if not all(scopes):
         raise ScopeError(f"a scope of {quoted(function)} has an empty value: give one that is not empty")
-    parts = [*map(_encoded, scopes)]
+    parts = [*map(encoded, scopes)]
     if level == "function":
-        parts.insert(0, _encoded(function))
+        parts.insert(0, encoded(function))
     else:
         parts[0] = f"~{parts[0]}"  # no function's encoded name begins with a tilde
     name = _folder(host_id) + ".".join(parts)
@@ -112,7 +112,7 @@ def check_parts(host_id: str, function: str, scopes: Sequence[str], level: Level
 
 def hashed_name(folder: str, text: str) -> str:
     """Return a name in the folder for a text that is no valid name: a safe beginning, and a hash."""
-    readable = _encoded(text).replace("%2E", ".")[: LONGEST_NAME - len(folder) - _HASH_DIGITS - 1]
+    readable = encoded(text).replace("%2E", ".")[: LONGEST_NAME - len(folder) - _HASH_DIGITS - 1]
     return f"{folder}{_without_half_escape(readable)}~{digest(text)}"
 
 
@@ -125,11 +125,16 @@ def digest(text: str) -> str:
 
 @lru_cache(64)
 def _folder(host_id: str) -> str:
-    return f"locks/{_shortened(_encoded(host_id), _LONGEST_HOST)}/"
+    return f"locks/{_shortened(encoded(host_id), _LONGEST_HOST)}/"
 
 
 @lru_cache(256)
-def _encoded(part: str) -> str:
+def encoded(part: str) -> str:
+    """Return a part as it stands in names.
+
+    >>> encoded("north/3.5")
+    'north%2F3%2E5'
+    """
     # surrogatepass: JSON may hold half a surrogate pair, which is a value like any other
     return "".join([_WRITTEN[byte] for byte in part.encode("utf-8", "surrogatepass")])
 

@@ -6,14 +6,13 @@ import os
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-from urllib.parse import quote
 
 from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.json_values import check_path
 from singleton.base.tasks import decided
 from singleton.base.words import called, quoted
-from singleton.layouts.blob_name import safe_name
+from singleton.layouts.blob_name import encoded, safe_name
 from singleton.scopes.template import ScopeTemplate, filled_text, value_at
 
 if TYPE_CHECKING:
@@ -33,11 +32,7 @@ def once_name(*parts: str) -> str:
     >>> once_name("app", "charge", "order/42")
     'once/app/charge/order%2F42'
     """
-    return safe_name("/".join((_FOLDER, *map(_segment, parts))))
-
-
-def _segment(part: str) -> str:
-    return quote(part, safe="", errors="surrogatepass").replace(".", "%2E").replace("~", "%7E")
+    return safe_name("/".join((_FOLDER, *map(encoded, parts))))
 
 
 class Key:
