@@ -136,17 +136,12 @@ class Recorder:
         """Record an event."""
         attributes = about(event, scopes=self._scopes)
         match event.kind:
-            case "acquired":
-                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "acquired"})
-                self._count(ACQUIRED, attributes)
-            case "contended":
-                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "contended"})
-                self._count(CONTENDED, {**attributes, "singleton.policy": policy_of(event)})
-            case "coalesced":
-                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "coalesced"})
-                self._count(COALESCED, attributes)
-            case "failed":
-                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": "failed"})
+            case "acquired" | "contended" | "coalesced" | "failed" as end:
+                self._time(WAIT, event.waited, {**attributes, "singleton.outcome": end})
+                if end == "contended":
+                    self._count(CONTENDED, {**attributes, "singleton.policy": policy_of(event)})
+                elif end != "failed":
+                    self._count(ACQUIRED if end == "acquired" else COALESCED, attributes)
             case "lost":
                 if event.mode != "listener":  # whose release is not told after a loss
                     self._lost.add(event.use)
