@@ -53,12 +53,12 @@ def _go_through(
             running.append(begin(store))
         return await running[0].go_on()
 
-    page = session.ask(lambda keeping: next_page(keeping, session.container, prefix, None, 1, answer=READING))
+    page = session.ask(lambda store: next_page(store, session.container, prefix, None, 1, answer=READING))
     if prefix and not page.entries and (wrong := no_such_prefix(session, prefix)) is not None:
         raise click.UsageError(wrong)
     ended = False
     try:
-        while session.on_store(go_on):
+        while session.ask(go_on):
             progress.show(running[0].result.seen, f", {running[0].done:,} {did}")
         ended = True
     finally:

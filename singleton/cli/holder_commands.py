@@ -156,7 +156,7 @@ class _Asking:
         except LockNotAcquired:
             pass
         if not self._waiting:
-            by = self._session.on_store(lambda store: holder(store, self._name))
+            by = self._session.ask(lambda store: holder(store, self._name))
             self.say("waiting", f": {who(by)} has it" if by else "", holder=by and holder_dict(by))
             self._waiting = True
         self._outage.is_over()
@@ -233,7 +233,7 @@ def break_(session: Session, name: str, notice: float | None, *, now: bool, wait
             click.echo("nothing was broken")
             return 1
         notice = 0.0
-    broken = session.on_store(lambda store: end_hold(store, name, notice)) if lock.held else None
+    broken = session.ask(lambda store: end_hold(store, name, notice)) if lock.held else None
     if broken is None or isinstance(broken, Passed):
         _tell_of_nothing(session, name, broken)
         return 1

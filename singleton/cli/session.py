@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from singleton.base.hold import Hold
     from singleton.runtime.registry import Registry
-    from singleton.stores.lock_keeping import BlobStore, LockKeeping
+    from singleton.stores.lock_keeping import BlobStore
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -132,11 +132,7 @@ class Session:
         """What is known of whether the storage answers."""
         return AnswerWatch(self.place.account.endpoint or "the storage")
 
-    def ask(self, work: Callable[[LockKeeping], Coroutine[Any, Any, _T]]) -> _T:
-        """Ask for something of the container; as ``on_store``."""
-        return self.on_store(lambda store: work(self.answers.watch(store)))
-
-    def on_store(self, work: Callable[[BlobStore], Coroutine[Any, Any, _T]]) -> _T:
+    def ask(self, work: Callable[[BlobStore], Coroutine[Any, Any, _T]]) -> _T:
         """Do something with the locks' store, on the lock thread, and tell where no answer comes; Ctrl-C ends it."""
         with self._hint():
             return runtime().call(lambda registry: work(self._watched(registry)))
@@ -218,13 +214,13 @@ def no_such_lock(session: Session, name: str) -> str:
     """Return the text for a missing lock: the name is unknown, or is a semaphore's, with a lock for each slot."""
     if slots := named_slots(session, name):
         return f"{name!r} is a semaphore, and each of its slots is a lock. Name one of them: {slots}"
-    like = session.ask(lambda keeping: names_like(keeping, session.container, name, answer=READING))
+    like = session.ask(lambda store: names_like(store, session.container, name, answer=READING))
     return lock_is_missing(session.container, name, like)
 
 
 def named_slots(session: Session, name: str) -> str:
     """Name the slots of the semaphore of this name, each with its state; empty: there is none."""
-    slots = session.ask(lambda keeping: slots_of(keeping, session.container, name, answer=READING))
+    slots = session.ask(lambda store: slots_of(store, session.container, name, answer=READING))
     named = ", ".join(f"{slot.name!r} ({state_of(slot)})" for slot in slots[:_SLOTS])
     return named + (f" and {len(slots) - _SLOTS:,} more" if len(slots) > _SLOTS else "")
 
@@ -237,7 +233,7 @@ def tell_of_slots(session: Session, name: str) -> None:
 
 def no_such_prefix(session: Session, prefix: str) -> str | None:
     """Return the text for a prefix that begins no lock's name; None: the container has no lock yet."""
-    like = session.ask(lambda keeping: prefixes_like(keeping, session.container, prefix, answer=READING))
+    like = session.ask(lambda store: prefixes_like(store, session.container, prefix, answer=READING))
     if like is None:
         return None
     return prefix_is_missing(session.container, prefix, like)

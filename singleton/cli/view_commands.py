@@ -136,7 +136,7 @@ def _pages(session: Session, prefix: str) -> Iterator[Page]:
     while True:
         behind = marker
         page = session.ask(
-            lambda keeping: next_page(keeping, session.container, prefix, behind, answer=READING)  # noqa: B023 - used at once
+            lambda store: next_page(store, session.container, prefix, behind, answer=READING)  # noqa: B023 - used at once
         )
         yield page
         marker = page.marker
@@ -201,7 +201,7 @@ def show(session: Session, name: str) -> int:
     """Show all that is known of the lock NAME."""
     lock, at = lock_named(session, name)
     tell_of_slots(session, name)
-    seat, _ = session.ask(lambda keeping: find(keeping, session.container, seat_name(name), answer=READING))
+    seat, _ = session.ask(lambda store: find(store, session.container, seat_name(name), answer=READING))
     waiting = None if seat is None else waiting_in(seat, session.container)
     if session.as_json:
         write_json({**as_dict(lock), "waiter": waiting and waiting.holder and holder_dict(waiting.holder)})
@@ -217,7 +217,7 @@ def lock_named(session: Session, name: str) -> tuple[LockInfo, float]:
             f"{name!r} is the seat of lock {seated!r}, and no lock: the invocation that waits for the lock has the "
             f"seat. Name the lock; show {plain(seated)} says who waits"
         )
-    blob, at = session.ask(lambda keeping: find(keeping, session.container, name, answer=READING))
+    blob, at = session.ask(lambda store: find(store, session.container, name, answer=READING))
     lock = None if blob is None else lock_info(blob, session.container)
     if lock is not None:
         return lock, at
@@ -350,7 +350,7 @@ def state(session: Session, name: str, timeout: float, *, remove: bool) -> int:
     lock_named(session, name)
     if remove:
         return _remove(session, name, timeout)
-    kept = session.on_store(lambda store: _read(store, name))
+    kept = session.ask(lambda store: _read(store, name))
     value = read_as(name, kept, _NOTHING)
     if session.as_json:
         write_json(_as_dict(name, kept, value))

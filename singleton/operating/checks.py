@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered
@@ -113,19 +113,12 @@ class _Naming:
         return request
 
 
-class _ScratchBlobs:
-    """Scratch blobs in a container."""
+class _ScratchBlobs(NamedTuple):
+    """Where scratch blobs are made: the container, as it is and as denied requests name their right, and the prefix."""
 
-    def __init__(self, store: BlobStore, prefix: str) -> None:
-        self.itself = store
-        self.store = cast("BlobStore", _Naming(store))
-        self.prefix = prefix
-
-    async def blob(self, name: str) -> str:
-        """Make a blob; return the blob's name."""
-        made = f"{self.prefix}{name}"
-        await answered(lambda: self.store.create(made))
-        return made
+    itself: BlobStore
+    store: BlobStore
+    prefix: str
 
 
 _OPERATORS: Final = (_LIST, _DELETE)
@@ -152,7 +145,7 @@ async def _rights(scratch: _ScratchBlobs) -> str:
                 raise
         return None
 
-    await tried(scratch.blob("rights"))
+    await tried(answered(lambda: scratch.store.create(name)))
     etag = await tried(scratch.store.acquire(name, mine, _PERIOD)) or '"0x0"'
     if (seen := await tried(scratch.store.read(name))) is not None:
         etag = seen.etag
@@ -172,7 +165,6 @@ async def _rights(scratch: _ScratchBlobs) -> str:
 
 async def _clock(scratch: _ScratchBlobs) -> str:
     """This machine's clock and the service's."""
-    await scratch.blob("clock")
     sent = time.time()
     page = await scratch.store.page(scratch.prefix)
     apart = page.at + 0.5 - (sent + time.time()) / 2  # the service's has whole seconds
@@ -246,7 +238,7 @@ async def examine(store: BlobStore, prefix: str) -> list[Finding]:
     Raises:
         StorageError: the storage does not answer, or does not know the client.
     """
-    scratch = _ScratchBlobs(store, prefix)
+    scratch = _ScratchBlobs(store, cast("BlobStore", _Naming(store)), prefix)
     return [await _run(name, check, scratch) for name, check in _CHECKS.items()]
 
 

@@ -59,7 +59,7 @@ BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
         (("erase",), "note", f"Delete Blob is denied (403 {DENIED.code}): it needs the data action {BLOBS}/delete", 0),
         (("page",), "note", f"List Blobs is denied (403 {DENIED.code}): it needs the data action {BLOBS}/read", 1),
         (("write",), "failed", f"it needs the data action {BLOBS}/write; of a SAS, the permission w", 0),
-        (("create",), "failed", "Put Blob is denied", 1),
+        (("create",), "failed", "Put Blob is denied", 0),
         (("acquire", "renew", "release", "shorten"), "failed", "Lease Blob is denied", 0),
     ],
 )
