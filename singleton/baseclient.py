@@ -450,8 +450,3 @@ def listing(function: str | None, *, held: bool, older_than: Seconds | None) -> 
 
     age = None if older_than is None else seconds(older_than, "older_than")
     return Wanted(function=function, held=held, older_than=age), Met()
-
-
-def is_nothing(met: Met, function: str | None, prefix: str) -> bool:
-    """Tell whether a complete list has nothing of what was asked for."""
-    return bool(prefix and not met.locks) or (function is not None and function not in met.functions)

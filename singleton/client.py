@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from singleton.base.words import listed
-from singleton.baseclient import BaseClient, checked_hold, is_nothing, listing
+from singleton.baseclient import BaseClient, checked_hold, listing
 from singleton.clients.blocks import Again, AsyncBlock, AsyncTryBlock, Block, TryBlock
 from singleton.locking.semaphore import checked_limit
 from singleton.runtime.lock_thread import runtime
@@ -327,8 +327,7 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
             page = self._do(self._page(prefix, marker or None))
             yield from wanted.among(page, self._place.container, met)
             marker = page.marker
-        if is_nothing(met, function, prefix):
-            self._do(self._nothing(met, function, prefix))
+        self._do(self._nothing(met, function, prefix))
 
     def _do(self, work: Work[_T]) -> _T:
         return runtime().call(work)
@@ -404,8 +403,7 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBl
             for info in wanted.among(page, self._place.container, met):
                 yield info
             marker = page.marker
-        if is_nothing(met, function, prefix):
-            await self._do(self._nothing(met, function, prefix))
+        await self._do(self._nothing(met, function, prefix))
 
     async def _do(self, work: Work[_T]) -> _T:
         return await runtime().call_async(work)

@@ -20,7 +20,6 @@ from singleton.operating.lock_names import (
     lock_is_missing,
     names_like,
     prefix_is_missing,
-    prefixes_like,
     slots_of,
 )
 from singleton.runtime.address import Address
@@ -233,7 +232,4 @@ def tell_of_slots(session: Session, name: str) -> None:
 
 def no_such_prefix(session: Session, prefix: str) -> str | None:
     """Return the text for a prefix that begins no lock's name; None: the container has no lock yet."""
-    like = session.ask(lambda store: prefixes_like(store, session.container, prefix, answer=READING))
-    if like is None:
-        return None
-    return prefix_is_missing(session.container, prefix, like)
+    return session.ask(lambda store: prefix_is_missing(store, session.container, prefix, answer=READING))

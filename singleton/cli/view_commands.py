@@ -37,7 +37,7 @@ from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, recorded
 from singleton.locking.seat import seat_name
 from singleton.operating.container import find, next_page
-from singleton.operating.lock_names import function_is_missing, is_slot
+from singleton.operating.lock_names import is_slot, nothing_listed
 from singleton.operating.locks import Met, Waiting, Wanted, Watch, lock_info, lock_of_seat, seat_of, waiting_in
 from singleton.operating.name_parts import key_behind
 from singleton.stores.protocol import ContentStore, StoreFailure
@@ -123,12 +123,7 @@ def list_(session: Session, function: str | None, older_than: float | None, pref
 
 
 def _mistake(session: Session, met: Met, function: str | None, prefix: str) -> str | None:
-    """Say what is wrong with a function or a prefix that no lock has; None: nothing, or there is no lock at all yet."""
-    if not met.locks:
-        return no_such_prefix(session, prefix) if prefix else None
-    if function is not None and function not in met.functions and not met.unsure:
-        return function_is_missing(session.container, function, met.functions, prefix)
-    return None
+    return session.ask(lambda store: nothing_listed(store, session.container, met, function, prefix, answer=READING))
 
 
 def _pages(session: Session, prefix: str) -> Iterator[Page]:

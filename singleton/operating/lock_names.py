@@ -134,18 +134,6 @@ async def no_such_lock(keeping: LockKeeping, container: str, name: str) -> Stora
     return StorageError(lock_is_missing(container, name, like), lock=name, reason=NO_LOCK, status=404)
 
 
-async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str) -> None:
-    """Log a warning where a listing had no lock with this prefix, or no lock of this function among other locks."""
-    if not met.locks and prefix:
-        like = None
-        with contextlib.suppress(SingletonError):
-            like = await prefixes_like(keeping, container, prefix, answer=_ANSWER)
-        if like is not None:
-            _log.warning("%s", prefix_is_missing(container, prefix, like))
-    elif met.locks and not met.unsure and function is not None and function not in met.functions:
-        _log.warning("%s", function_is_missing(container, function, met.functions))
-
-
 def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:
     """Return the error text for a lock that does not exist; ``like``: suggested names."""
     return (
@@ -154,18 +142,34 @@ def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:
     )
 
 
-def prefix_is_missing(container: str, prefix: str, like: Iterable[str]) -> str:
-    """Return the error text for a prefix without locks; ``like``: suggested prefixes."""
-    return f"no lock in container {container!r} has a name that begins with {prefix!r}{_hint(like)}"
+async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str) -> None:
+    """Log a warning where a listing has nothing of what was asked for. See ``nothing_listed``."""
+    with contextlib.suppress(SingletonError):
+        if (said := await nothing_listed(keeping, container, met, function, prefix, answer=_ANSWER)) is not None:
+            _log.warning("%s", said)
 
 
-def function_is_missing(container: str, function: str, functions: Iterable[str], prefix: str = "") -> str:
-    """Return the error text for a function without locks below ``prefix``; ``functions``: functions with locks."""
+async def nothing_listed(
+    keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str, *, answer: float
+) -> str | None:
+    """Say what is wrong with a function or a prefix that no lock has; None: nothing, or there is no lock at all yet."""
+    if not met.locks:
+        return await prefix_is_missing(keeping, container, prefix, answer=answer) if prefix else None
+    if function is None or function in met.functions or met.unsure:
+        return None
     among = f" with a name that begins with {prefix!r}" if prefix else ""
-    known = sorted(functions)
+    known = sorted(met.functions)
     others = f". Those that have any: {listed(known)}" if known else ": no function has a lock there"
     hint = did_you_mean(function, known) or others
     return f"there is no lock of function {function!r}{among} in container {container!r}{hint}"
+
+
+async def prefix_is_missing(keeping: LockKeeping, container: str, prefix: str, *, answer: float) -> str | None:
+    """Return the error text for a prefix without locks; None: the container has no lock yet."""
+    like = await prefixes_like(keeping, container, prefix, answer=answer)
+    if like is None:
+        return None
+    return f"no lock in container {container!r} has a name that begins with {prefix!r}{_hint(like)}"
 
 
 def _hint(like: Iterable[str]) -> str:
