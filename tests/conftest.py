@@ -42,6 +42,8 @@ GROUPS = {
     "tests/integration/test_processes_stalled.py": "faults",
     "tests/integration/test_report_page.py": "browser",
 }
+COMPUTING = ("gw0", "gw1")
+"""Workers that begin with the last tests, which compute; the others begin with those that wait."""
 # Threads that outlive a test on purpose: one for each process, or of a pool that its event loop ends.
 LASTING = ("singleton-", "asyncio_", "execnet", "Dummy-")
 GRACE = 30.0
@@ -61,13 +63,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep groups together by their files. xdist 3.8 notes the groups of its marker where pytest 9.2 does not look."""
+    """Keep groups together by their files, and let two workers begin at the other end: with what computes.
+
+    Tests of real processes wait for most of their time. Beside them the cores have work from the start.
+    xdist 3.8 notes the groups of its marker where pytest 9.2 does not look.
+    """
     if config.getvalue("dist") != "loadgroup":
         return None
     assert all((config.rootpath / start).exists() for start in GROUPS)
     from xdist.scheduler import LoadGroupScheduling
 
-    scheduling = LoadGroupScheduling(config, log)
+    class FromBothEnds(LoadGroupScheduling):
+        def _assign_work_unit(self, node: Any) -> None:
+            if node.gateway.id in COMPUTING:
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
+
+    config.option.loadscopereorder = False  # the order is that of _turn
+    scheduling = FromBothEnds(config, log)
     scheduling._split_scope = _group
     return scheduling
 
@@ -162,21 +175,28 @@ def nothing_left_behind() -> Iterator[None]:
 
     What a fixture of wider scope started is not the test's: it was there before. What a test, or an example of the
     docs, has begun to observe is ended here, and locks that it had elsewhere are on the process's lock thread again.
+    The guards that it declared are forgotten: each check of an app looks at all of the process.
     """
-    threads, children = set(_threads()), set(_children())
+    guards = len(_declared_guards())
+    # Read twice: a process that ends during a reading may hide another one from it.
+    threads, children = set(_threads()), _children() | _children()
     yield
     if (observing := sys.modules.get("singleton.observing.observe")) is not None:
         observing._take_the_place_of(None, ())
     if (current := sys.modules.get("singleton.runtime.lock_thread")) is not None:
         current.provide_runtime(None)
+    del _declared_guards()[guards:]
     end = time.monotonic() + GRACE
-    while True:
-        left = [*(set(_threads()) - threads), *(set(_children()) - children)]
-        if not left:
-            return
+    while left := [*(set(_threads()) - threads), *(_children() - children)]:
         if time.monotonic() > end:
-            pytest.fail(f"The test left behind: {', '.join(sorted(map(repr, left)))}")
+            named = [process for process in psutil.Process().children(recursive=True) if process.pid in left]
+            pytest.fail(f"The test left behind: {', '.join(sorted(map(str, [*left, *named])))}")
         time.sleep(0.02)
+
+
+def _declared_guards() -> list[Any]:
+    decorator = sys.modules.get("singleton.decorator")
+    return [] if decorator is None else decorator._declared
 
 
 def _settings() -> dict[str, str]:
@@ -187,11 +207,15 @@ def _threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if not thread.name.startswith(LASTING)]
 
 
-def _children() -> list[psutil.Process]:
-    """Return the processes that this one has started; psutil looks at all of the machine's, which takes a while."""
+def _children() -> set[int]:
+    """Return the processes below this one; psutil looks at all of the machine's, which takes longer than most tests."""
     try:
-        if not any((task / "children").read_text() for task in Path("/proc/self/task").iterdir()):
-            return []
-    except OSError:  # no Linux, or a thread that has just ended
-        pass
-    return psutil.Process().children(recursive=True)
+        return _below("self")
+    except OSError:  # no Linux, or a thread or process that has just ended
+        return {process.pid for process in psutil.Process().children(recursive=True)}
+
+
+def _below(process: str) -> set[int]:
+    tasks = Path("/proc", process, "task").iterdir()
+    pids = {pid for task in tasks for pid in (task / "children").read_text().split()}
+    return {int(pid) for pid in pids}.union(*map(_below, pids))

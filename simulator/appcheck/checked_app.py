@@ -228,7 +228,8 @@ def written_in(function: object, folder: Path | None) -> FunctionType | None:
         code = function.__code__
         return is_the_apps(code.co_filename, folder), is_decorated(code), "<locals>" not in code.co_qualname
 
-    return max(_inside(function), key=likely, default=None)
+    found = [*_inside(function)]
+    return max(found, key=likely) if len(found) > 1 else next(iter(found), None)
 
 
 def code_of(function: object, folder: Path | None) -> CodeType | None:

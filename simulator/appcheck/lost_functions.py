@@ -39,9 +39,11 @@ def _guarded(found: Sequence[Subject], told: set[Place], app: AppSettings, *, ev
     files = {subject.code.co_filename for subject in found if subject.code is not None}
     for guard in declared_guards():
         code, name = written.get(id(guard), (code_of(guard.written, app.folder), guard.function))
-        if code is None or name in used or (place := place_of_function(code, app.folder)) in told:
+        if code is None or name in used:
             continue
-        if code.co_filename in files or (everywhere and is_the_apps(code.co_filename, app.folder)):
+        if code.co_filename not in files and not (everywhere and is_the_apps(code.co_filename, app.folder)):
+            continue
+        if (place := place_of_function(code, app.folder)) not in told:
             told.add(place)
             yield RULES["guard-without-function"].broken(
                 f"{guard.function} is guarded, and it is none of the app's functions: it has no trigger, or its "
