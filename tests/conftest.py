@@ -6,6 +6,7 @@ import asyncio
 import functools
 import gc
 import inspect
+import itertools
 import os
 import platform
 import signal
@@ -115,6 +116,19 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+_count = itertools.count(1)
+
+
+def _collect_now_and_then() -> None:
+    """Let no collection look at what earlier tests have left for good: their reports, and what the SDKs remember.
+
+    Some tests collect after each of a hundred steps.
+    """
+    if next(_count) % 20 == 0:
+        gc.collect()
+        gc.freeze()
+
+
 def _turn(item: pytest.Item) -> int:
     """Let those that wait for real time come first: in the end all cores have work."""
     if item.get_closest_marker("slow"):
@@ -192,6 +206,7 @@ def nothing_left_behind() -> Iterator[None]:
             named = [process for process in psutil.Process().children(recursive=True) if process.pid in left]
             pytest.fail(f"The test left behind: {', '.join(sorted(map(str, [*left, *named])))}")
         time.sleep(0.02)
+    _collect_now_and_then()
 
 
 def _declared_guards() -> list[Any]:
