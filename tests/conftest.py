@@ -39,9 +39,13 @@ GROUPS = {
     "tests/docs/test_docs_site.py": "site",
     "tests/integration/test_faults.py": "faults",
     "tests/integration/test_faults_replies.py": "faults",
+    "tests/integration/test_packaging.py": "packaging",
     "tests/integration/test_postgres.py": "postgres",
     "tests/integration/test_processes_stalled.py": "faults",
     "tests/integration/test_report_page.py": "browser",
+    "tests/integration/test_worker_shapes.py": "shapes",
+    "tests/integration/test_worker_tools.py": "tools",
+    "tests/simulation/test_drawn_arguments.py": "drawn",
 }
 COMPUTING = ("gw0", "gw1")
 """Workers that begin with the last tests, which compute; the others begin with those that wait."""
@@ -74,14 +78,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     assert all((config.rootpath / start).exists() for start in GROUPS)
     from xdist.scheduler import LoadGroupScheduling
 
-    class FromBothEnds(LoadGroupScheduling):
-        def _assign_work_unit(self, node: Any) -> None:
-            if node.gateway.id in COMPUTING:
-                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
-            super()._assign_work_unit(node)
+    scheduling = LoadGroupScheduling(config, log)
+    assign = scheduling._assign_work_unit
+
+    def from_both_ends(node: Any) -> None:
+        if node.gateway.id in COMPUTING:
+            scheduling.workqueue.move_to_end(next(reversed(scheduling.workqueue)), last=False)
+        assign(node)
 
     config.option.loadscopereorder = False  # the order is that of _turn
-    scheduling = FromBothEnds(config, log)
+    scheduling._assign_work_unit = from_both_ends
     scheduling._split_scope = _group
     return scheduling
 
@@ -130,10 +136,11 @@ def _collect_now_and_then() -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    """Let those that wait for real time come first: in the end all cores have work."""
+    """Let those that wait for real time come first, and those that compute for long come last: see the scheduler."""
+    folder = item.path.parent.name
     if item.get_closest_marker("slow"):
-        return 0
-    return 1 if item.path.parent.name in {"cli", "integration"} else 2
+        return 0 if folder in {"cli", "docs"} else 1  # the longest begin
+    return 2 if folder in {"cli", "integration"} else 4 if folder in {"docs", "simulation"} else 3
 
 
 def _awaits_its_tasks(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:

@@ -41,6 +41,7 @@ class Broken:
         workload: of the virtual worlds that show it; empty: only real hosts do.
         app: of `tests/broken/apps`, for real hosts; empty: the sample.
         options: of ``singleton-sim``.
+        seed: of the world to look at first, as it shows there.
     """
 
     name: str
@@ -49,17 +50,22 @@ class Broken:
     workload: str
     app: str
     options: str
+    seed: int
 
 
 BROKEN: Final[dict[str, Broken]] = {}
 
 
-def broken(says: str, workload: str = "", *, app: str = "", options: str = "") -> Callable[[Breaks], Breaks]:
+def broken(
+    says: str, workload: str = "", *, app: str = "", options: str = "", seed: int = 2
+) -> Callable[[Breaks], Breaks]:
     """Enter a function that breaks the lock into the list, named by what it does."""
 
     def enter(breaks: Breaks) -> Breaks:
         name = breaks.__name__.replace("_", "-")
-        BROKEN[name] = Broken(name=name, breaks=breaks, says=says, workload=workload, app=app, options=options)
+        BROKEN[name] = Broken(
+            name=name, breaks=breaks, says=says, workload=workload, app=app, options=options, seed=seed
+        )
         return breaks
 
     return enter

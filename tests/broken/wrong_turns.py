@@ -104,7 +104,7 @@ def messages_that_are_put_back_are_not_and_nothing_is_told(patch: Patch) -> None
     patch.setattr(Deferring, "put_back", put_back)
 
 
-@broken("copies of what was put back once", "defer", app="defers")
+@broken("copies of what was put back once", "defer", app="defers", seed=29)
 def a_message_that_is_put_back_is_two(patch: Patch) -> None:
     _put_back_as_two(patch, every=3)
 

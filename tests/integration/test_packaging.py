@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from simulator.azurite.server import Azurite
 
 pytest.importorskip("hatchling", reason="the build backend is not installed")
-pytestmark = [pytest.mark.process, pytest.mark.xdist_group("packaging")]
+pytestmark = pytest.mark.process
 
 LOCK, SIM = "azure-functions-singleton", "azure-functions-singleton-sim"
 SOURCES = {LOCK: ROOT, SIM: ROOT / "distributions" / "sim"}
