@@ -515,7 +515,7 @@ def _deployed(host: Host, *, limit: float | None = None, attempts: int | None = 
         **{
             "name": LOCK,
             "endpoint": "https://shop.blob.core.windows.net",
-            "way": "identity default",
+            "way": "identity DefaultAzureCredential",
             "container": "locks",
             "period": 15.0,
             "renewal": 7.5,

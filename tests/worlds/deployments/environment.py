@@ -37,6 +37,14 @@ class _OfTheHost(dict[str, str]):
         here = self._here()
         return super().__iter__() if here is None else iter(here)
 
+    def keys(self) -> Any:
+        return [*self]
+
+    @property
+    def _data(self) -> Mapping[str, str]:
+        """What is behind the mapping, as `os.environ` has it."""
+        return {name: self[name] for name in self}
+
     def __contains__(self, name: object) -> bool:
         here = self._here()
         return super().__contains__(name) if here is None else name in here

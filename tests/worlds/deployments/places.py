@@ -34,9 +34,6 @@ _EARLY: Final = 0.05
 """Seconds by which something may come too early."""
 _LATE: Final = 0.5
 """Seconds by which it may come too late without faults: requests take some of them."""
-_OF_IDENTITIES: Final = (
-    *("tenant_id", "client_id", "resource_id", "object_id", "client_secret", "certificate", "token_file"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -311,7 +308,7 @@ def _reached(account: Any) -> tuple[str, str]:
     spec = account.credential
     if spec is None:
         return url.rstrip("/"), f"signature {query}" if query else "nothing"
-    told = [f"{name}={value}" for name in _OF_IDENTITIES if (value := getattr(spec, name)) is not None]
+    told = [f"{name}={value}" for name, value in spec.arguments if value is not None]
     return url.rstrip("/"), " ".join(("identity", spec.kind, *told))
 
 

@@ -102,18 +102,18 @@ def _signed_url(name: str, account: str) -> Written:
 
 
 def _by_default(name: str, account: str) -> Written:
-    return Written(name, {f"{name}__accountName": account}, "identity default")
+    return Written(name, {f"{name}__accountName": account}, "identity DefaultAzureCredential")
 
 
 def _managed(name: str, account: str) -> Written:
     settings = {f"{name}__accountName": account, f"{name}__credential": "managedidentity"}
-    return Written(name, settings, "identity managed_identity")
+    return Written(name, settings, "identity ManagedIdentityCredential")
 
 
 def _managed_client(name: str, account: str) -> Written:
     url = f"https://{account}.blob.core.windows.net/"
     settings = {f"{name}:blobserviceuri": url, f"{name}:Credential": "managedIdentity", f"{name}:clientid": "c-1"}
-    return Written(name, settings, "identity managed_identity client_id=c-1")
+    return Written(name, settings, "identity ManagedIdentityCredential client_id=c-1")
 
 
 def _managed_resource(name: str, account: str) -> Written:
@@ -123,12 +123,12 @@ def _managed_resource(name: str, account: str) -> Written:
         f"{name}__managedIdentityResourceId": "r-1",
         "AZURE_CLIENT_ID": "decoy",
     }
-    return Written(name, settings, "identity managed_identity resource_id=r-1")
+    return Written(name, settings, "identity ManagedIdentityCredential resource_id=r-1")
 
 
 def _secret(name: str, account: str) -> Written:
     keys = {"accountName": account, "tenantId": "t-1", "clientId": "c-1", "clientSecret": "s-1"}
-    way = "identity client_secret tenant_id=t-1 client_id=c-1 client_secret=s-1"
+    way = "identity ClientSecretCredential tenant_id=t-1 client_id=c-1 client_secret=s-1"
     return Written(name, {f"{name}__{key}": value for key, value in keys.items()}, way)
 
 
@@ -141,19 +141,19 @@ def _workload(name: str, account: str) -> Written:
         "AZURE_TENANT_ID": "t-2",
         "AZURE_FEDERATED_TOKEN_FILE": "/var/token",
     }
-    way = "identity workload_identity tenant_id=t-2 client_id=c-2 token_file=/var/token"
+    way = "identity WorkloadIdentityCredential tenant_id=t-2 client_id=c-2 token_file_path=/var/token"
     return Written(name, settings, way)
 
 
 def _service_url(name: str, account: str) -> Written:
     settings = {f"{name}__serviceUri": f"https://{account}.blob.core.windows.net"}
-    return Written(name, settings, "identity default")
+    return Written(name, settings, "identity DefaultAzureCredential")
 
 
 def _url_over_service_url(name: str, account: str) -> Written:
     url = f"https://{account}.blob.core.windows.net/"
     settings = {f"{name}:SERVICEURI": "https://decoyseven.blob.core.windows.net", f"{name}:blobServiceUri": url}
-    return Written(name, settings, "identity default")
+    return Written(name, settings, "identity DefaultAzureCredential")
 
 
 def _url_over_name(name: str, account: str) -> Written:
@@ -161,7 +161,7 @@ def _url_over_name(name: str, account: str) -> Written:
         f"{name}__blobServiceUri": f"https://{account}.blob.core.windows.net",
         f"{name}__accountName": "decoyfive",
     }
-    return Written(name, settings, "identity default")
+    return Written(name, settings, "identity DefaultAzureCredential")
 
 
 _IN_THE_CLOUD: Final[tuple[Callable[[str, str], Written], ...]] = (
@@ -186,7 +186,9 @@ def _own_domain(name: str, account: str) -> Written:
 
 
 def _own_domain_url(name: str, account: str) -> Written:
-    return Written(name, {f"{name}__blobServiceUri": f"https://{account}.example.com"}, "identity default")
+    return Written(
+        name, {f"{name}__blobServiceUri": f"https://{account}.example.com"}, "identity DefaultAzureCredential"
+    )
 
 
 def _emulator(name: str, _: str) -> Written:
