@@ -10,6 +10,9 @@ const PLACES = [
 Scorer.score = ([page, , , , score]) =>
   PLACES.reduce((sum, [place, more]) => sum + (place.test(page) ? more : 0), score);
 
+// A page whose text has the word goes before a name that has it among other words, such as OnPoison.
+Scorer.objPartialMatch = 1;
+
 // Sphinx leaves out words of digits only. tools/docs_search.py keeps those of three digits, such as a status.
 const parseWords = Search._parseQuery;
 Search._parseQuery = (query) => {
