@@ -76,7 +76,7 @@ _REQUESTS: Final = {
     "write": ServiceRequest("Set Blob Metadata", f"data action {_CONTAINERS}/blobs/write", "w"),
     "read": ServiceRequest("Get Blob Properties", f"data action {_CONTAINERS}/blobs/read", "r"),
     "page": _LIST,
-    "erase": _DELETE,
+    "drop": _DELETE,
 }
 
 
@@ -154,7 +154,7 @@ async def _rights(scratch: _ScratchBlobs) -> str:
     await tried(scratch.store.page(scratch.prefix))
     await tried(scratch.store.shorten(name, 0))
     await tried(scratch.store.release(name, mine))
-    await tried(scratch.store.erase(name, etag))
+    await tried(scratch.store.drop(name, etag))
     said = "; ".join(map(str, denied.values()))
     if any(request not in _OPERATORS for request in denied):
         raise CheckEnded("failed", said)
@@ -300,4 +300,4 @@ async def clean_up(store: BlobStore, prefix: str, *, container: bool) -> None:
     for blob in (await store.page(prefix)).entries:
         if blob.held:
             await store.shorten(blob.name, 0)
-        await store.erase(blob.name, blob.etag)
+        await store.drop(blob.name, blob.etag)

@@ -40,7 +40,7 @@ from singleton.stores.stamps import CONTENT_KEYS, EPOCH_KEY, STAMP_KEYS, lifted_
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from singleton.stores.lock_keeping import BlobStore, Listed, LockKeeping
+    from singleton.stores.lock_keeping import BlobStore, Listed
     from singleton.stores.protocol import LeaseStore
 
 
@@ -72,7 +72,7 @@ class ContainerPass(ABC, Generic[_CountsT]):
 
     def __init__(
         self,
-        keeping: LockKeeping,
+        store: BlobStore,
         container: str,
         counts: type[_CountsT],
         due: str,
@@ -81,7 +81,7 @@ class ContainerPass(ABC, Generic[_CountsT]):
         dry_run: bool,
         rest: float = 0.0,
     ) -> None:
-        self._keeping = keeping
+        self._store = store
         self._container = container
         self._counts = counts
         self._due = due
@@ -136,7 +136,7 @@ class ContainerPass(ABC, Generic[_CountsT]):
         return bool(self._waiting) or self._marker is not None
 
     async def _list(self) -> None:
-        page = await next_page(self._keeping, self._container, self._prefix, self._marker, self._page)
+        page = await next_page(self._store, self._container, self._prefix, self._marker, self._page)
         for blob in page.entries:
             end = self._end_of(blob, page.at)
             if end == self._due and not self._dry_run:
@@ -255,7 +255,7 @@ class Sweep(ContainerPass[Swept]):
 
     def __init__(
         self,
-        keeping: LockKeeping,
+        store: BlobStore,
         container: str,
         *,
         older_than: float,
@@ -264,7 +264,7 @@ class Sweep(ContainerPass[Swept]):
         fast: bool = False,
     ) -> None:
         rest = 0.0 if fast else _REST
-        super().__init__(keeping, container, Swept, "swept", prefix=prefix, dry_run=dry_run, rest=rest)
+        super().__init__(store, container, Swept, "swept", prefix=prefix, dry_run=dry_run, rest=rest)
         self._older_than = max(older_than, YOUNGEST)
 
     def _end_of(self, blob: Listed, at: float) -> str:
@@ -291,7 +291,7 @@ class Sweep(ContainerPass[Swept]):
             asked += 1
             if asked > 1:
                 self._pace.failed()
-            await self._keeping.erase(blob.name, blob.etag)
+            await self._store.drop(blob.name, blob.etag)
 
         try:
             await answered(request, call=_CALL, answer=_ANSWER)
@@ -308,7 +308,7 @@ class Sweep(ContainerPass[Swept]):
 
     async def _is_gone(self, name: str) -> bool:
         """Tell whether surely no blob has this name, or, behind a slash at the end of the name, a name below."""
-        page = await next_page(self._keeping, self._container, name, None, 1, answer=_ANSWER)
+        page = await next_page(self._store, self._container, name, None, 1, answer=_ANSWER)
         if not page.entries:
             return page.marker is None
         return not name.endswith("/") and page.entries[0].name != name
@@ -366,7 +366,6 @@ class Lift(ContainerPass[Lifted]):
 
     def __init__(self, store: BlobStore, container: str, *, dry_run: bool = False) -> None:
         super().__init__(store, container, Lifted, "lifted", prefix="", dry_run=dry_run)
-        self._store = store
 
     def _end_of(self, blob: Listed, at: float) -> str:  # noqa: ARG002 - how old a lock is does not count
         if not has_tokens(blob, self._container):

@@ -195,9 +195,6 @@ class AzureBlobLeaseStore:
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
         return int(await self.judged(self._lease(name, None).break_lease(lease_break_period=after, **if_it_is(etag))))
 
-    async def erase(self, name: str, etag: str) -> None:
-        await self.judged(self._client(name).delete_blob(**if_it_is(etag)))
-
     async def aclose(self) -> None:
         for closable in self._close_with:
             await closable.close()

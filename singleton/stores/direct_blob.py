@@ -139,9 +139,6 @@ class DirectBlobStore:
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
         return _number(await within(_PATIENCE, self._break(name, after, etag)), "x-ms-lease-time")
 
-    async def erase(self, name: str, etag: str) -> None:
-        await within(_PATIENCE, self._wire.ask("DELETE", self._path(name), "", {"If-Match": etag}, 202))
-
     async def _break(self, name: str, after: int | None, etag: str | None) -> Headers:
         headers = {"x-ms-lease-action": "break"}
         if after is not None:

@@ -52,9 +52,6 @@ class LockKeeping(Protocol):
         ends at once. A later call can only bring the end nearer. With an ETag, only if the blob has this ETag.
         """
 
-    async def erase(self, name: str, etag: str) -> None:
-        """Delete the blob if it has this ETag and nobody has the lease (else code ``LeaseIdMissing``)."""
-
 
 class BlobStore(LeaseStore, ContentStore, NoteStore, LogStore, LockKeeping, Protocol):
     """Every request to a container."""

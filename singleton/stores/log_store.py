@@ -58,4 +58,4 @@ class LogStore(Protocol):
         """Replace the metadata if the log has this ETag; return the new one."""
 
     async def drop(self, name: str, etag: str) -> None:
-        """Delete the blob on condition of this ETag."""
+        """Delete the blob if it has this ETag and nobody has the lease (else code ``LeaseIdMissing``)."""

@@ -12,7 +12,7 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from singleton.stores.lock_keeping import BlobStore, Listed, LockKeeping
+    from singleton.stores.lock_keeping import BlobStore, Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,8 @@ class Container:
 
     store: BlobStore
 
-    @property
-    def keeping(self) -> LockKeeping:
-        return self.store
-
     async def listed(self, name: str) -> Listed:
-        (found,) = (await self.keeping.page(name)).entries
+        (found,) = (await self.store.page(name)).entries
         return found
 
 
@@ -49,15 +45,15 @@ async def a_listing_is_in_order_and_goes_on_behind_its_marker(box: Container) ->
     marker: str | None = None
     sizes: list[int] = []
     while True:
-        page = await box.keeping.page("locks/app/", marker, 2)
+        page = await box.store.page("locks/app/", marker, 2)
         seen += [blob.name for blob in page.entries]
         sizes.append(len(page.entries))
         if (marker := page.marker) is None:
             break
     assert seen == sorted(names)
     assert sizes == [2, 2, 1]
-    assert len((await box.keeping.page("")).entries) == 7
-    assert (await box.keeping.page("nothing")).entries == ()
+    assert len((await box.store.page("")).entries) == 7
+    assert (await box.store.page("nothing")).entries == ()
 
 
 async def a_listing_shows_what_reading_the_blob_would(box: Container) -> None:
@@ -74,7 +70,7 @@ async def a_listing_shows_what_reading_the_blob_would(box: Container) -> None:
 
 async def a_page_tells_the_services_clock(box: Container) -> None:
     await box.store.create("job")
-    page = await box.keeping.page("job")
+    page = await box.store.page("job")
     assert -2 <= page.at - page.entries[0].modified <= 10
 
 
@@ -82,14 +78,14 @@ async def a_lease_without_end_is_told(box: Container) -> None:
     await box.store.create("job")
     await box.store.acquire("job", A, -1)
     assert (await box.listed("job")).endless
-    assert await told(box.keeping.shorten("job", None)) == "0"
+    assert await told(box.store.shorten("job", None)) == "0"
     assert await outcome(box.store.acquire("job", B, 15)) == "ok"
 
 
 async def a_break_without_a_period_leaves_the_rest_of_the_lease_and_ends_its_renewals(box: Container) -> None:
     await box.store.create("job")
     await box.store.acquire("job", A, 15)
-    assert 14 <= int(await told(box.keeping.shorten("job", None))) <= 15
+    assert 14 <= int(await told(box.store.shorten("job", None))) <= 15
     assert await told(box.store.renew("job", A)) == "LeaseIsBrokenAndCannotBeRenewed"
     assert await outcome(box.store.acquire("job", B, 15)) == "409 held"
     assert await state_of(box.store, "job") == "breaking"
@@ -100,9 +96,9 @@ async def a_break_without_a_period_leaves_the_rest_of_the_lease_and_ends_its_ren
 async def a_break_can_only_bring_the_end_nearer(box: Container) -> None:
     await box.store.create("job")
     await box.store.acquire("job", A, 60)
-    assert 59 <= int(await told(box.keeping.shorten("job", None))) <= 60
+    assert 59 <= int(await told(box.store.shorten("job", None))) <= 60
     for asked, left in ((10, 10), (30, 10), (5, 5), (None, 5), (0, 0)):
-        assert left - 1 <= int(await told(box.keeping.shorten("job", asked))) <= left, asked
+        assert left - 1 <= int(await told(box.store.shorten("job", asked))) <= left, asked
     assert await outcome(box.store.acquire("job", B, 15)) == "ok"
 
 
@@ -110,16 +106,16 @@ async def a_break_is_refused_where_somebody_wrote_meanwhile(box: Container) -> N
     await box.store.create("job")
     etag = await box.store.acquire("job", A, 15)
     await box.store.write("job", A, {"One": "1"}, etag)
-    assert await told(box.keeping.shorten("job", 0, etag)) == "ConditionNotMet"
+    assert await told(box.store.shorten("job", 0, etag)) == "ConditionNotMet"
     assert await state_of(box.store, "job") == "leased"
-    assert await told(box.keeping.shorten("job", 0, (await box.listed("job")).etag)) == "0"
+    assert await told(box.store.shorten("job", 0, (await box.listed("job")).etag)) == "0"
 
 
 async def a_blob_that_nobody_uses_is_deleted_on_the_etag_that_was_listed(box: Container) -> None:
     await box.store.create("job")
-    await box.keeping.erase("job", (await box.listed("job")).etag)
+    await box.store.drop("job", (await box.listed("job")).etag)
     assert await state_of(box.store, "job") is None
-    assert await told(box.keeping.erase("job", '"0x1"')) in ("BlobNotFound", "ConditionNotMet")
+    assert await told(box.store.drop("job", '"0x1"')) in ("BlobNotFound", "ConditionNotMet")
 
 
 async def a_blob_that_was_written_since_is_not_deleted(box: Container) -> None:
@@ -127,9 +123,9 @@ async def a_blob_that_was_written_since_is_not_deleted(box: Container) -> None:
     before = (await box.listed("job")).etag
     etag = await box.store.acquire("job", A, 15)
     await box.store.write("job", A, {"One": "1"}, etag)
-    assert await told(box.keeping.erase("job", before)) == "ConditionNotMet", "judged before the lease"
+    assert await told(box.store.drop("job", before)) == "ConditionNotMet", "judged before the lease"
     await box.store.release("job", A)
-    assert await told(box.keeping.erase("job", before)) == "ConditionNotMet"
+    assert await told(box.store.drop("job", before)) == "ConditionNotMet"
     assert await state_of(box.store, "job") == "available"
 
 
@@ -137,17 +133,17 @@ async def a_blob_on_which_somebody_has_the_lease_is_not_deleted(box: Container) 
     await box.store.create("job")
     await box.store.acquire("job", A, 15)
     etag = (await box.listed("job")).etag
-    assert await told(box.keeping.erase("job", etag)) == "LeaseIdMissing"
-    await box.keeping.shorten("job", None)
-    assert await told(box.keeping.erase("job", etag)) == "LeaseIdMissing", "nor while it is being broken"
+    assert await told(box.store.drop("job", etag)) == "LeaseIdMissing"
+    await box.store.shorten("job", None)
+    assert await told(box.store.drop("job", etag)) == "LeaseIdMissing", "nor while it is being broken"
     assert await outcome(box.store.release("job", A)) == "ok"
 
 
 async def a_blob_whose_lease_was_broken_can_be_deleted(box: Container) -> None:
     await box.store.create("job")
     await box.store.acquire("job", A, 15)
-    await box.keeping.shorten("job", 0)
-    await box.keeping.erase("job", (await box.listed("job")).etag)
+    await box.store.shorten("job", 0)
+    await box.store.drop("job", (await box.listed("job")).etag)
     assert await told(box.store.renew("job", A)) == "BlobNotFound"
 
 
@@ -169,8 +165,8 @@ async def of_many_who_lock_while_a_blob_is_deleted_nobody_is_lost(box: Container
 
     async def delete() -> None:
         while True:
-            for blob in (await box.keeping.page("job")).entries:
-                await told(box.keeping.erase("job", blob.etag))
+            for blob in (await box.store.page("job")).entries:
+                await told(box.store.drop("job", blob.etag))
             await asyncio.sleep(0.001)
 
     await box.store.create("job")

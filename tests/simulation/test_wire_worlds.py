@@ -190,7 +190,7 @@ def test_every_call_of_a_store_travels_by_every_way_in(seed: int) -> None:
     page = run(store.page("l", None, 1))
     assert [(each.name, each.metadata, each.size) for each in page.entries] == [(name, {"SingletonEpoch": "8"}, 80_000)]
     assert run(store.page("l", page.marker, 5)).entries[0].metadata == {"K": "w & <x>"}
-    run(store.erase("log", labelled))
+    run(store.drop("log", labelled))
     assert host.failure(store.drop("log", labelled)).meaning == "missing"
     run(store.aclose())
     assert not host.found

@@ -151,9 +151,6 @@ class Network:
     async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
         return await self._send("shorten", name, None, lambda: self.service.shorten(name, after, etag))
 
-    async def erase(self, name: str, etag: str) -> None:
-        await self._send("erase", name, None, lambda: self.service.erase(name, etag))
-
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         await self._send("note", name, None, lambda: self.service.note(name, metadata))
 

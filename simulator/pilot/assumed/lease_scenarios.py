@@ -277,8 +277,8 @@ async def a_blob_is_deleted_only_as_it_was_seen_and_while_nobody_has_the_lease(f
     store, name = fixture.store, fixture.name
     old = (await store.read(name)).etag
     changed = await store.write(name, A, {"One": "1"}, old)
-    assert await outcome(store.erase(name, changed)) == "412 refused"
+    assert await outcome(store.drop(name, changed)) == "412 refused"
     await store.release(name, A)
-    assert await outcome(store.erase(name, old)) == "412 changed"
-    await store.erase(name, changed)
+    assert await outcome(store.drop(name, old)) == "412 changed"
+    await store.drop(name, changed)
     assert await state_of(fixture.other, name) is None

@@ -26,11 +26,11 @@ _CODES: Final = {500: "InternalError", 503: "ServerBusy", 403: "AuthenticationFa
 """What the service says if a fault names only a status. Other answers come from a proxy before it, without a code."""
 _SUCCESS: Final = {
     **dict.fromkeys(("acquire", "create", CONTAINER, "note", "put", "start_log", "append"), 201),
-    **dict.fromkeys(("break_", "remove", "drop", "erase", "shorten"), 202),
+    **dict.fromkeys(("break_", "remove", "drop", "shorten"), 202),
 }
 _ALL: Final = 2**40
 """Bytes of content, at most: a request names no limit."""
-_AS_ASKED: Final = frozenset({"shorten", "erase", "tail"})
+_AS_ASKED: Final = frozenset({"shorten", "tail"})
 """Calls that the model tells from others, though a request does not."""
 _STATUS: Final = {"leased": "locked", "breaking": "locked"}
 
@@ -159,8 +159,6 @@ def heard_as(asked: AskedCall) -> AskedCall:
             return AskedCall("break_", name, (etag, after))
         case "noted":
             return AskedCall("read", name)
-        case "erase":
-            return AskedCall("drop", name, args)
         case "get":
             return AskedCall("get", name, (args[0], _ALL))
     return asked

@@ -259,7 +259,6 @@ class NetworkStore:
     drop = _sent(MemoryLeaseStore.drop)
     page = _sent(MemoryLeaseStore.page)
     shorten = _sent(MemoryLeaseStore.shorten)
-    erase = _sent(MemoryLeaseStore.erase)
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""

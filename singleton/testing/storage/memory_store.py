@@ -204,7 +204,12 @@ class MemoryLeaseStore:
         return self._write(blob, metadata, now)
 
     async def drop(self, name: str, etag: str) -> None:
-        self._erase(name, etag, self._begin("drop"))
+        now = self._begin("drop")
+        blob = self._blob(name)
+        if blob.etag != etag:
+            raise StoreFailure(412, "ConditionNotMet")
+        _refuse_held(blob, now)
+        self.delete(name)
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
         """See ``LockKeeping.page``; the marker is the name of the last entry before."""
@@ -212,16 +217,6 @@ class MemoryLeaseStore:
         names = sorted(name for name in self._blobs if name.startswith(prefix) and name > (marker or ""))
         entries = tuple(self._seen(name, now) for name in names[:most])
         return Page(entries=entries, marker=entries[-1].name if len(names) > most else None, at=now)
-
-    async def erase(self, name: str, etag: str) -> None:
-        self._erase(name, etag, self._begin("erase"))
-
-    def _erase(self, name: str, etag: str, now: float) -> None:
-        blob = self._blob(name)
-        if blob.etag != etag:
-            raise StoreFailure(412, "ConditionNotMet")
-        _refuse_held(blob, now)
-        self.delete(name)
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""

@@ -27,14 +27,14 @@ def ends_early(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         stamped(thread, f"locks/app/ship.{number}")
     thread.push_clock(WEEK)
-    erase, deletes = thread.memory.erase, itertools.count(1)
+    drop, deletes = thread.memory.drop, itertools.count(1)
 
     async def refused(name: str, etag: str) -> None:
         if next(deletes) == 3:
             raise StoreFailure(403, "AuthorizationPermissionMismatch")
-        await erase(name, etag)
+        await drop(name, etag)
 
-    monkeypatch.setattr(thread.memory, "erase", refused)
+    monkeypatch.setattr(thread.memory, "drop", refused)
 
 
 @pytest.mark.usefixtures("ends_early")

@@ -809,7 +809,7 @@ def test_a_missing_right_is_named_and_what_is_left_behind_is_said(
     async def denied(*_: object) -> None:
         raise StoreFailure(403, "AuthorizationPermissionMismatch")
 
-    monkeypatch.setattr(thread.memory, "erase", denied)
+    monkeypatch.setattr(thread.memory, "drop", denied)
     assert locks("doctor", "--scratch", "webjobshost") == 0
     assert "note    rights               locks work, but not all that" in locks.out
     assert locks.out.endswith("Locks can use this account.\n")

@@ -48,7 +48,7 @@ async def swept(network: Network, *, dry_run: bool = False, fast: bool = False) 
 
 def together(network: Network) -> list[int]:
     """Return how many deletes were sent at the same time, in order."""
-    return list(Counter(request.sent for request in network.sent("erase")).values())
+    return list(Counter(request.sent for request in network.sent("drop")).values())
 
 
 @virtual
@@ -64,7 +64,7 @@ async def test_it_begins_with_one_delete_at_a_time_and_goes_up_to_sixteen_where_
 @virtual
 async def test_a_storage_that_does_one_thing_at_a_time_gets_two_deletes_at_a_time_at_most() -> None:
     network = await a_container(200)
-    network.decide = OneByOne(erase=0.15)
+    network.decide = OneByOne(drop=0.15)
     await swept(network)
     assert max(together(network)) == 2
 
@@ -72,7 +72,7 @@ async def test_a_storage_that_does_one_thing_at_a_time_gets_two_deletes_at_a_tim
 @virtual
 async def test_where_the_storage_gets_slower_there_is_one_at_a_time_in_the_end() -> None:
     network = await a_container(900)
-    network.decide = lambda _: Fate(up=0.02 if len(network.sent("erase")) < 450 else 0.2)
+    network.decide = lambda _: Fate(up=0.02 if len(network.sent("drop")) < 450 else 0.2)
     await swept(network)
     sizes = together(network)
     assert max(sizes) == 16
@@ -87,7 +87,7 @@ def test_after_an_error_there_is_one_at_a_time(trouble: Fate) -> None:
         sweep = Sweep(network, BOX, older_than=60.0)
         while sweep._pace.at_once < 10:
             await sweep.go_on()
-        network.plan("erase", trouble)
+        network.plan("drop", trouble)
         await sweep.go_on()
         assert sweep._pace.at_once == 1
         before = sweep.done
@@ -100,7 +100,7 @@ def test_after_an_error_there_is_one_at_a_time(trouble: Fate) -> None:
 @virtual
 async def test_it_rests_five_times_as_long_as_it_works() -> None:
     network = await a_container(40)
-    network.always("erase", Fate(up=0.1, down=0.1))
+    network.always("drop", Fate(up=0.1, down=0.1))
     began = now()
     sweep = await swept(network)
     assert sweep.done == 40
@@ -111,12 +111,12 @@ async def test_it_rests_five_times_as_long_as_it_works() -> None:
 @virtual
 async def test_a_fast_sweep_does_not_rest_and_still_gives_way_to_a_storage_that_gets_slower() -> None:
     network = await a_container(40)
-    network.always("erase", Fate(up=0.1, down=0.1))
+    network.always("drop", Fate(up=0.1, down=0.1))
     began = now()
     await swept(network, fast=True)
     assert now() - began == pytest.approx(0.2 * len(together(network)), rel=0.1)
     network = await a_container(200)
-    network.decide = OneByOne(erase=0.15)
+    network.decide = OneByOne(drop=0.15)
     await swept(network, fast=True)
     assert max(together(network)) == 2
 
@@ -154,7 +154,7 @@ def test_lockers_keep_four_fifths_of_a_storage_that_does_one_thing_at_a_time(del
     @virtual
     async def test() -> None:
         network = await a_container(2000)
-        network.decide = OneByOne(erase=delete, acquire=0.003, release=0.003, page=0.4)
+        network.decide = OneByOne(drop=delete, acquire=0.003, release=0.003, page=0.4)
         for number in range(24):
             await network.service.create(f"used-{number}")
 
@@ -174,7 +174,7 @@ def test_lockers_keep_four_fifths_of_a_storage_that_does_one_thing_at_a_time(del
         beside = await storm()
         sweeping.cancel()
         await asyncio.wait([sweeping])
-        assert len(network.sent("erase")) > 8
+        assert len(network.sent("drop")) > 8
         assert beside > 0.8 * alone
 
     test()

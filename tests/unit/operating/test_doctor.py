@@ -56,7 +56,7 @@ BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
 @pytest.mark.parametrize(
     ("denied", "outcome", "said", "not_tried"),
     [
-        (("erase",), "note", f"Delete Blob is denied (403 {DENIED.code}): it needs the data action {BLOBS}/delete", 0),
+        (("drop",), "note", f"Delete Blob is denied (403 {DENIED.code}): it needs the data action {BLOBS}/delete", 0),
         (("page",), "note", f"List Blobs is denied (403 {DENIED.code}): it needs the data action {BLOBS}/read", 1),
         (("write",), "failed", f"it needs the data action {BLOBS}/write; of a SAS, the permission w", 0),
         (("create",), "failed", "Put Blob is denied", 0),
@@ -76,7 +76,7 @@ def test_a_missing_right_is_named_and_what_it_is_not_needed_for_is_examined(
 
 
 def test_all_rights_that_are_missing_are_named_at_once() -> None:
-    said = examined(_Denying(("create", "acquire", "read", "erase", "shorten"), DENIED), leave=True)["rights"].said
+    said = examined(_Denying(("create", "acquire", "read", "drop", "shorten"), DENIED), leave=True)["rights"].said
     for request in ("Put Blob", "Lease Blob", "Get Blob Properties", "Delete Blob"):
         assert f"{request} is denied" in said
 

@@ -85,7 +85,7 @@ async def test_a_dry_run_deletes_nothing_and_counts_the_same() -> None:
     await asyncio.sleep(100)
     assert await a_sweep(network, dry_run=True) == swept(swept=1)
     assert network.service.names() == ["old"]
-    assert network.sent("erase") == []
+    assert network.sent("drop") == []
 
 
 @virtual
@@ -104,7 +104,7 @@ async def test_what_is_locked_between_listing_and_deleting_stays() -> None:
     for name in ("taken", "stamped"):
         await section(lock_on(network, name=name))
     await asyncio.sleep(100)
-    network.always("erase", Fate(up=2.0))
+    network.always("drop", Fate(up=2.0))
     sweeping = asyncio.create_task(a_sweep(network))
     await asyncio.sleep(0.5)
     async with held(lock_on(network, name="taken", fencing=False)) as hold:
@@ -120,7 +120,7 @@ async def test_a_delete_whose_answer_was_lost_counts_as_done() -> None:
     for name in ("a", "b"):
         await section(lock_on(network, name=name))
     await asyncio.sleep(100)
-    network.plan("erase", answered(503), LOST_REPLY)
+    network.plan("drop", answered(503), LOST_REPLY)
     assert await a_sweep(network) == swept(swept=2)
 
 
@@ -129,7 +129,7 @@ async def test_a_delete_whose_answer_was_lost_counts_as_done_where_its_repetitio
     network = Network()
     await section(lock_on(network, name="a"))
     await asyncio.sleep(100)
-    network.plan("erase", LOST_REPLY, answered(412, "ConditionNotMet"))
+    network.plan("drop", LOST_REPLY, answered(412, "ConditionNotMet"))
     assert await a_sweep(network) == swept(swept=1)
 
 
@@ -138,7 +138,7 @@ async def test_a_blob_that_was_written_before_a_delete_is_repeated_is_not_said_t
     network = Network()
     await section(lock_on(network, name="a"))
     await asyncio.sleep(100)
-    network.plan("erase", Fate(up=float("inf")))
+    network.plan("drop", Fate(up=float("inf")))
     sweeping = asyncio.create_task(a_sweep(network))
     await asyncio.sleep(10)
     await section(lock_on(network, 2, name="a"))
@@ -151,7 +151,7 @@ async def test_what_somebody_else_deleted_meanwhile_is_told_apart() -> None:
     network = Network()
     await section(lock_on(network, name="a"))
     await asyncio.sleep(100)
-    network.always("erase", Fate(up=2.0))
+    network.always("drop", Fate(up=2.0))
     sweeping = asyncio.create_task(a_sweep(network))
     await asyncio.sleep(0.5)
     network.service.delete("a")
@@ -164,7 +164,7 @@ async def test_storage_that_denies_ends_the_sweep_with_what_is_wrong() -> None:
     for number in range(50):
         await section(lock_on(network, name=f"job-{number}"))
     await asyncio.sleep(100)
-    network.always("erase", answered(403, "AuthorizationPermissionMismatch"))
+    network.always("drop", answered(403, "AuthorizationPermissionMismatch"))
     with pytest.raises(StorageDenied):
         await a_sweep(network)
     network.plan("page", answered(404, "ContainerNotFound"))

@@ -105,10 +105,9 @@ async def locks(wire: Wire, http: str, *, keeper: bool) -> set[str]:
         asked: dict[str, Callable[[], Awaitable[object]]] = {
             "page": lambda: store.page("locks/"),
             "shorten": lambda: store.shorten("job", None, "etag"),
-            "erase": lambda: store.erase("job", "etag"),
         }
         assert set(asked) == methods(LockKeeping), "a request whose right is not known"
-        requests |= failures | asked
+        requests |= failures | asked | {"drop": lambda: store.drop("job", "etag")}
     async with aclosing(store):
         return await rights_of(*requests.values(), wire=wire, service="blob")
 

@@ -41,7 +41,6 @@ ASKS: dict[str, Ask] = {
     "page": lambda store, name: store.page(name, "a marker/+", 7),
     "shorten": lambda store, name: store.shorten(name, 10, '"0x1"'),
     "shorten to its end": lambda store, name: store.shorten(name, None),
-    "erase": lambda store, name: store.erase(name, '"0x1"'),
 }
 NAMES = ["locks/app/Host.Functions.Ship.A-1", "a b/ü%2F+x'!()*~,;:@$&=?#[]", "x.y/.z", "%41%", "日本/€"]
 

@@ -121,7 +121,7 @@ async def test_a_message_that_comes_as_its_key_is_swept_is_handled_once(
     await asyncio.sleep(2 * WEEK)
     there = store()
     asked, step = [0], 1 if comes == "before the look" else 2
-    page, erase = there.page, there.erase
+    page, drop = there.page, there.drop
 
     async def arrives() -> None:
         asked[0] += 1
@@ -136,10 +136,10 @@ async def test_a_message_that_comes_as_its_key_is_swept_is_handled_once(
 
     async def erased(*args: Any) -> None:
         await arrives()
-        await erase(*args)
+        await drop(*args)
 
     monkeypatch.setattr(there, "page", paged)
-    monkeypatch.setattr(there, "erase", erased)
+    monkeypatch.setattr(there, "drop", erased)
     assert (await swept()).swept == (step == 2)
     assert asked == [step]
     await inbox.ahandle(BELL, handler.__call__)
@@ -153,16 +153,17 @@ async def test_a_consumer_that_goes_on_as_its_key_is_swept_keeps_its_position(mo
     await inbox.ahandle(BELL, handler.__call__)
     await asyncio.sleep(2 * WEEK)
     there: Any = store()
-    erase = there.erase
+    drop = there.drop
 
     async def erased(*args: Any) -> None:
+        monkeypatch.setattr(there, "drop", drop)
         await send(inbox, k=3)
         handler.fails = lambda message: message.body == 2
         with pytest.raises(ValueError, match="no 2"):
             await inbox.ahandle(BELL, handler.__call__)
-        await erase(*args)
+        await drop(*args)
 
-    monkeypatch.setattr(there, "erase", erased)
+    monkeypatch.setattr(there, "drop", erased)
     assert await swept() == Swept(changed=1)
     handler.fails = lambda _: False
     await asyncio.sleep(2)
