@@ -52,9 +52,9 @@ from singleton.patterns.once.keys import GivenKey as GivenKey
 from singleton.patterns.once.block import AsyncOperation as AsyncOperation, Operation as Operation
 from singleton.patterns.ordered.aside_messages import AsideMessage as AsideMessage
 from singleton.patterns.ordered.inbox import Inbox as Inbox
-from singleton.patterns.ordered.inbox import StoppedKey as StoppedKey
+from singleton.patterns.ordered.operators import StoppedKey as StoppedKey
 from singleton.patterns.ordered.trigger import ordered as ordered
-from singleton.patterns.ordered.visit import InboxMessage as InboxMessage, OnPoison as OnPoison
+from singleton.patterns.ordered.messages import InboxMessage as InboxMessage, OnPoison as OnPoison
 from singleton.patterns.ordered.inbox_worker import InboxWorker as InboxWorker
 from singleton.settings.options import SingletonOptions as SingletonOptions
 from singleton.stores.protocol import LeaseState as LeaseState

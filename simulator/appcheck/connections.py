@@ -127,7 +127,7 @@ def check_clients(app: AppSettings) -> Iterator[Finding]:
 def check_inbox_queue(subject: Subject) -> Iterator[Finding]:
     """Yield the trigger of ``@ordered`` that no bell of the inbox reaches."""
     app, inbox = subject.app, subject.inbox
-    wrong = None if inbox is None else inbox.service.wrong_queue(subject.trigger, app.values, app.folder)
+    wrong = None if inbox is None else inbox.bells.wrong_queue(subject.trigger, app.values, app.folder)
     if wrong is not None:
         yield RULES["inbox-on-other-queue"].broken(wrong, place=subject.place_of_decorator("@ordered"))
 

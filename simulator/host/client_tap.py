@@ -190,10 +190,10 @@ class _ClientTap:
             scopes = given["scope"] = [given["scope"]] if isinstance(given["scope"], str) else [*given["scope"]]
             name = real(*asked.args, **asked.kwargs)
             host = client._options.host_id or host_id  # noqa: SLF001 - which no user asks for
-            shared = given["level"] == "host"  # by functions of any name; no listener's lock is
+            shared = given["level"] == "host"  # by functions of any name
             whose = [given["level"]] if shared else ["listener" if given["listener"] else "function", given["function"]]
             key = ["default", host, *(["semaphore"] if given["limit"] else []), *whose, *scopes]
-            if client._options.container != "azure-webjobs-hosts" and not (shared and given["listener"]):  # noqa: SLF001
+            if client._options.container != "azure-webjobs-hosts":  # noqa: SLF001
                 about = "" if shared else given["function"]
                 told(name, about, json.dumps(key), hashed=given["scope_hash"])
             return name

@@ -1,123 +1,34 @@
 """An inbox: messages with keys; messages of one key are handled in the order sent.
 
-Commands of operators on an inbox: stopped keys, resume, messages which were put aside.
+A worker loads an app with an inbox without the modules of its work: they are imported when they are first used.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from singleton.base.callables import returns_coroutine
-from singleton.base.errors import ConfigurationError, StorageError
-from singleton.base.state import MOST_STATE
+from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
-from singleton.locking.holder import if_present
-from singleton.patterns.ordered.aside_messages import entry_aside, put_aside, remove_aside, sent_again, that_is_aside
-from singleton.patterns.ordered.bells import Bell, bell_in
-from singleton.patterns.ordered.entries import Entry, checked_body
-from singleton.patterns.ordered.log_reader import LogReader, Position
-from singleton.patterns.ordered.service import Service
-from singleton.patterns.ordered.visit import OnPoison, Rules, SpareBell, Visit
-from singleton.runtime.calls import SyncLocks, at_once
-from singleton.runtime.lock_thread import runtime
+from singleton.patterns.ordered.bell_queue import BellQueue
+from singleton.patterns.ordered.messages import check_number, checked_rules
 from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds
-from singleton.stores.stamps import kept_in
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from singleton.base.kinds import Seconds
-    from singleton.base.state import Json, Keeper
+    from singleton.base.state import Json
     from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.aside_messages import AsideMessage
     from singleton.patterns.ordered.inbox_worker import InboxWorker
-    from singleton.patterns.ordered.visit import InboxMessage
-    from singleton.runtime.calls import Locks, Work
-    from singleton.runtime.registry import Registry
-
-_PATIENCE: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoppedKey:
-    """A stopped key.
-
-    Attributes:
-        key: the key.
-        error: last error of the failed message.
-        failures: number of its failures.
-    """
-
-    key: str
-    error: str
-    failures: int
-
-
-async def stopped(service: Service, registry: Registry) -> list[StoppedKey]:
-    """Return the stopped keys among the keys with a log."""
-    store, found = service.store(registry), []
-    async for spot in service.spots(store):
-        name = service.names.lock(spot)
-        content = await if_present(lambda: store.get(name, None, MOST_STATE), name)  # noqa: B023 - used at once
-        if content is None:
-            continue
-        position = Position.read(name, kept_in(content))
-        if position.stopped:
-            found.append(StoppedKey(key=position.key, error=position.stopped, failures=position.tried))
-    return found
-
-
-async def resume(service: Service, spot: str, registry: Registry, *, skip: bool) -> None:
-    """Have a key go on."""
-    acquire = service.client._acquire(service.names.lock(spot), _PATIENCE, "")  # noqa: SLF001 - the inbox's own client
-    hold = await acquire(registry)
-    try:
-        keeper = hold.keeper()
-        position = Position.read(hold.lock, await keeper.read())
-        if skip:
-            await _skip(service, registry, spot, position, keeper)
-        position.failures, position.begun, position.until, position.stopped = 0, 0, 0.0, ""
-        await service.keep(keeper, spot, position, registry)
-    finally:
-        await registry.release(hold)
-    if not await service.is_drained(registry, spot):
-        await service.ring(registry, Bell(service.names.inbox, spot))
-
-
-async def _skip(service: Service, registry: Registry, spot: str, position: Position, keeper: Keeper) -> None:
-    """Put the first unhandled message aside, if there is a message."""
-    store = service.store(registry)
-    reader = LogReader(store, service.names, spot, position)
-    while entries := await reader.more():
-        for entry in entries:
-            if position.is_repeat(entry):
-                position.passed(entry)
-                continue
-            position.aside = position.aside or position.stopped or "skipped by an operator"
-            await service.keep(keeper, spot, position, registry)  # from now on no consumer handles the message
-            await put_aside(store, service.names, spot, entry, position.aside)
-            position.passed(entry)
-            return
-
-
-async def resend(service: Service, message: AsideMessage, registry: Registry) -> None:
-    """Send a message which was put aside. After a crash in between the command may be repeated: one message results.
-
-    The key must remember the first message: it does so until 256 other senders have sent messages of the key.
-    """
-    store = service.store(registry)
-    entry = await entry_aside(store, message.name)
-    if entry is None:
-        raise StorageError(
-            f"there is no message {message.name}: it was sent again, or discarded", reason="no such message"
-        )
-    await service.send(service.names.spot(entry.key), sent_again(entry, message.name), registry)
-    await remove_aside(store, message.name)
-
+    from singleton.patterns.ordered.messages import InboxMessage, OnPoison, Rules
+    from singleton.patterns.ordered.operators import StoppedKey
+    from singleton.patterns.ordered.service import Service
+    from singleton.runtime.calls import Calls, Locks, Work
 
 _T = TypeVar("_T")
 
@@ -162,7 +73,15 @@ class Inbox:
         if encoding not in ("base64", "none"):
             raise ConfigurationError(f'encoding is {quoted(encoding)}: give "base64" or "none"')
         queue = name if queue is None else _checked_name("queue", queue)
-        self.service = Service(name, _checked_text("connection", connection).strip(), queue, encoding, options)
+        self.bells = BellQueue(name, _checked_text("connection", connection).strip(), queue, encoding)
+        self._options = options
+
+    @cached_property
+    def service(self) -> Service:
+        """The inbox in this process."""
+        from singleton.patterns.ordered.service import Service
+
+        return Service(self.bells, self._options)
 
     def __repr__(self) -> str:
         return f"Inbox({self.name!r})"
@@ -186,6 +105,8 @@ class Inbox:
         await self._ado(self._sending(key, body))
 
     def _sending(self, key: str, body: Json | bytes) -> Work[None]:
+        from singleton.patterns.ordered.entries import Entry, checked_body
+
         spot = self._spot(key)
         kind, content = checked_body(key, body)
         entry = Entry("", 0, key, kind, content)
@@ -217,7 +138,9 @@ class Inbox:
         rules = checked_rules(attempts, on_poison)
         if returns_coroutine(handler):
             raise ConfigurationError("handler is a coroutine function: give a plain function, or await ahandle")
-        at_once(self._answered(SyncLocks(runtime()), bell, handler, rules, is_async=False))
+        from singleton.runtime.calls import SyncLocks, at_once
+
+        at_once(self._answered(SyncLocks(self._lock_thread()), bell, handler, rules, is_async=False))
 
     async def ahandle(
         self,
@@ -228,7 +151,7 @@ class Inbox:
         on_poison: OnPoison = "skip",
     ) -> None:
         """See ``handle``. The handler is cancelled if the key's lock is lost."""
-        await self._answered(runtime(), bell, handler, checked_rules(attempts, on_poison), is_async=True)
+        await self._answered(self._lock_thread(), bell, handler, checked_rules(attempts, on_poison), is_async=True)
 
     async def _answered(
         self,
@@ -239,6 +162,9 @@ class Inbox:
         *,
         is_async: bool,
     ) -> None:
+        from singleton.patterns.ordered.bells import bell_in
+        from singleton.patterns.ordered.visit import SpareBell, Visit
+
         bell = bell_in(message, self.name)
         spare = SpareBell(self.service, locks, bell)
         outcome = await Visit(self.service, locks, bell, handler, rules, spare, is_async).made()
@@ -275,7 +201,7 @@ class Inbox:
         rules = checked_rules(attempts, on_poison)
         if not callable(handler):
             raise ConfigurationError(f"handler is {quoted(handler)}: give a function, or a coroutine function")
-        _check_number("keys", keys)
+        check_number("keys", keys)
         every = seconds(look_every, "look_every", above=0)
         return InboxWorker(self.service, handler, rules, keys=keys, every=every, is_async=returns_coroutine(handler))
 
@@ -296,11 +222,11 @@ class Inbox:
 
     def stopped(self) -> list[StoppedKey]:
         """Return the keys stopped by ``on_poison="stop"``."""
-        return self._do(partial(stopped, self.service))
+        return self._do(self._operation("stopped"))
 
     async def astopped(self) -> list[StoppedKey]:
         """See ``stopped``."""
-        return await self._ado(partial(stopped, self.service))
+        return await self._ado(self._operation("stopped"))
 
     def resume(self, key: str, *, skip: bool = False) -> None:
         """Let a stopped key go on: its failed message is tried again at once, also if it waits for its next attempt.
@@ -313,35 +239,45 @@ class Inbox:
             LockNotAcquired: a consumer had the key for half a minute.
             StorageError: the storage refuses, or does not answer.
         """
-        self._do(partial(resume, self.service, self._spot(key), skip=skip))
+        self._do(self._operation("resume", self._spot(key), skip=skip))
 
     async def aresume(self, key: str, *, skip: bool = False) -> None:
         """See ``resume``."""
-        await self._ado(partial(resume, self.service, self._spot(key), skip=skip))
+        await self._ado(self._operation("resume", self._spot(key), skip=skip))
 
     def aside(self) -> list[AsideMessage]:
         """Return the messages which failed too often and were put aside."""
+        from singleton.patterns.ordered.aside_messages import that_is_aside
+
         return self._do(partial(that_is_aside, self.service))
 
     async def aaside(self) -> list[AsideMessage]:
         """See ``aside``."""
+        from singleton.patterns.ordered.aside_messages import that_is_aside
+
         return await self._ado(partial(that_is_aside, self.service))
 
     def resend(self, message: AsideMessage) -> None:
         """Send again, once, a message which was put aside, behind the other messages of its key."""
-        self._do(partial(resend, self.service, message))
+        self._do(self._operation("resend", message))
 
     async def aresend(self, message: AsideMessage) -> None:
         """See ``resend``."""
-        await self._ado(partial(resend, self.service, message))
+        await self._ado(self._operation("resend", message))
 
     def discard(self, message: AsideMessage) -> None:
         """Delete a message which was put aside."""
-        self._do(lambda registry: remove_aside(self.service.store(registry), message.name))
+        self._do(self._operation("discard", message))
 
     async def adiscard(self, message: AsideMessage) -> None:
         """See ``discard``."""
-        await self._ado(lambda registry: remove_aside(self.service.store(registry), message.name))
+        await self._ado(self._operation("discard", message))
+
+    def _operation(self, name: str, *arguments: Any, **options: Any) -> Work[Any]:
+        """Return the work of an operator's command."""
+        from singleton.patterns.ordered import operators
+
+        return partial(getattr(operators, name), self.service, *arguments, **options)
 
     def _spot(self, key: str) -> str:
         try:
@@ -350,23 +286,16 @@ class Inbox:
             raise ConfigurationError(f"key is {quoted(key)}: give a text that can be written in UTF-8") from error
 
     def _do(self, work: Work[_T]) -> _T:
-        return runtime().call(work)
+        return self._lock_thread().call(work)
 
     async def _ado(self, work: Work[_T]) -> _T:
-        return await runtime().call_async(work)
+        return await self._lock_thread().call_async(work)
 
+    def _lock_thread(self) -> Calls:
+        from singleton.runtime.lock_thread import runtime
 
-def checked_rules(attempts: int, on_poison: OnPoison) -> Rules:
-    """Return the rules for handling messages. ``ConfigurationError``: an argument is wrong."""
-    _check_number("attempts", attempts)
-    if on_poison not in get_args(OnPoison):
-        raise ConfigurationError(f"on_poison is {quoted(on_poison)}: it must be one of 'skip', 'stop'")
-    return Rules(attempts=attempts, on_poison=on_poison)
-
-
-def _check_number(what: str, number: object) -> None:
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ConfigurationError(f"{what} is {quoted(number)}: give a whole number of at least 1")
+        _ = self.service  # which needs the SDK of queues: the lock thread loads it before its start
+        return runtime()
 
 
 def _checked_text(what: str, text: object) -> str:

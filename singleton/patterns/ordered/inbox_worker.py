@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.hold import Hold
+    from singleton.patterns.ordered.messages import InboxMessage, Rules
     from singleton.patterns.ordered.service import Service
-    from singleton.patterns.ordered.visit import InboxMessage, Rules
     from singleton.runtime.calls import Calls, Locks
     from singleton.runtime.registry import Registry
     from singleton.stores.message_store import Taken

@@ -16,37 +16,28 @@ from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from singleton.base.errors import ConfigurationError
 from singleton.base.state import read_as, written_as
 from singleton.base.tasks import undisturbed
 from singleton.baseclient import BaseClient
-from singleton.defer.trigger_queue import trigger_queue
 from singleton.functions.deferrable import check_installed
-from singleton.functions.triggers import QUEUE
 from singleton.locking.acquisition import storage_error
 from singleton.locking.holder import answered, if_present
 from singleton.locking.lease import as_failure
+from singleton.patterns.ordered.bell_queue import queue_account
 from singleton.patterns.ordered.bells import Bell, ring
 from singleton.patterns.ordered.protocol import NEW, Names, chain_of, end_chain
 from singleton.runtime.lock_thread import provided_account
-from singleton.settings.connection import (
-    StorageAccount,
-    checked_connection_string,
-    resolve_blob_account,
-    resolve_queue_account,
-)
+from singleton.settings.connection import StorageAccount
 from singleton.stores.log_store import FULL, NO_LOG
 from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from singleton.base.errors import LockNotAcquired
     from singleton.base.hold import Hold
     from singleton.base.state import Keeper
-    from singleton.defer.trigger_queue import Encoding
-    from singleton.functions.triggers import Trigger
+    from singleton.patterns.ordered.bell_queue import BellQueue
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.log_reader import Position
     from singleton.runtime.calls import Work
@@ -224,13 +215,9 @@ _senders: weakref.WeakKeyDictionary[Registry, dict[tuple[LockContainer, Names, s
 class Service:
     """The storage of one inbox. Settings are read when it is first used."""
 
-    def __init__(
-        self, name: str, connection: str, queue: str, encoding: Encoding, options: SingletonOptions | None
-    ) -> None:
+    def __init__(self, bells: BellQueue, options: SingletonOptions | None) -> None:
+        name, self._connection, self._queue, self._encoding = bells
         self.names = Names(name)
-        self._connection = connection
-        self._queue = queue
-        self._encoding = encoding
         self._options = options
         self._clients: dict[Any, BaseClient] = {}
         self._accounts: dict[Any, StorageAccount] = {}
@@ -254,35 +241,9 @@ class Service:
             account = StorageAccount()
             if where is None:
                 check_installed("an inbox")
-                account = _queue_account(self._connection, os.environ)
+                account = queue_account(self._connection, os.environ)
             self._accounts[where] = account
         return self._accounts[where]
-
-    def look_up_settings(self, settings: Mapping[str, str]) -> None:
-        """Raise ``ConfigurationError`` if the connection has no app setting, or a wrong one."""
-        _queue_account(self._connection, settings)
-        if "=" not in self._connection:
-            resolve_blob_account(self._connection, settings)
-
-    def wrong_queue(self, trigger: Trigger, settings: Mapping[str, str], app_dir: Path | None) -> str | None:
-        """Say why no bell reaches this trigger: another queue, account or encoding; None: a bell does, or may."""
-        if trigger.type != QUEUE:
-            return f"its trigger is a {trigger.type}: use a queueTrigger on the inbox's queue"
-        try:
-            listens = trigger_queue(trigger.settings, settings, app_dir, lambda name: StorageAccount(setting=name))
-        except ConfigurationError:  # a setting is missing: the host does not run the function
-            return None
-        connections = listens.account.setting, self._connection
-        if listens.queue not in (self._queue, f"{self._queue}-poison"):
-            theirs, ours = f"queue {listens.queue!r}", f"queue {self._queue!r}"
-        elif _differ(connections, settings):
-            shown = ("a connection string" if "=" in each else repr(each) for each in connections)
-            theirs, ours = (f"the account of {each}" for each in shown)
-        elif (self._encoding, listens.encoding) == ("none", "base64"):
-            theirs, ours = "messageEncoding 'base64'", "encoding 'none', which the host can't read"
-        else:
-            return None
-        return f"its trigger has {theirs}, and inbox {self.names.inbox!r} has its bells in {ours}: give both the same"
 
     def attempt(self, spot: str, owner: str = "") -> Work[Hold | LockNotAcquired]:
         """Ask once for the lock of a key."""
@@ -374,18 +335,3 @@ class Service:
             marker = page.marker
             if marker is None:
                 return
-
-
-def _differ(connections: tuple[str, str], settings: Mapping[str, str]) -> bool:
-    """Tell whether two connections surely name different accounts."""
-    try:
-        names = {_queue_account(connection, settings).name for connection in connections}
-    except ConfigurationError:  # a setting is missing here
-        return False
-    return len(names) > 1 and "" not in names
-
-
-def _queue_account(connection: str, settings: Mapping[str, str]) -> StorageAccount:
-    if "=" in connection:
-        return StorageAccount(checked_connection_string(connection, "the connection string"))
-    return resolve_queue_account(connection, settings)

@@ -22,11 +22,8 @@ from singleton.functions.triggers import (
     refuse_coalescing,
     users_code,
 )
-from singleton.patterns.ordered.bells import bell_in
-from singleton.patterns.ordered.inbox import Inbox, checked_rules
-from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
-from singleton.runtime.calls import SyncLocks, at_once
-from singleton.runtime.lock_thread import runtime
+from singleton.patterns.ordered.inbox import Inbox
+from singleton.patterns.ordered.messages import checked_rules
 from singleton.settings.argument_names import explained
 from singleton.settings.options import find_app_dir
 
@@ -34,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from singleton.functions.triggers import Trigger
-    from singleton.patterns.ordered.visit import InboxMessage, OnPoison, Rules
+    from singleton.patterns.ordered.messages import InboxMessage, OnPoison, Rules
     from singleton.runtime.calls import Locks
 
 _F = TypeVar("_F", bound="Callable[..., Any]")
@@ -97,13 +94,13 @@ def _rules(
     from singleton.functions.trigger_rules import refuse_settings
 
     yield partial(_refuse_other_queue, function, inbox, trigger)
-    yield partial(refuse_settings, trigger.function or function.__name__, inbox.service.look_up_settings)
+    yield partial(refuse_settings, trigger.function or function.__name__, inbox.bells.look_up_settings)
 
 
 def _refuse_other_queue(function: Callable[..., Any], inbox: Inbox, trigger: Trigger) -> None:
     """Raise ``ConfigurationError`` if no bell of the inbox reaches the trigger of the function."""
     app_dir = find_app_dir(Path(users_code(function).co_filename).parent, os.environ)
-    wrong = inbox.service.wrong_queue(trigger, os.environ, app_dir)
+    wrong = inbox.bells.wrong_queue(trigger, os.environ, app_dir)
     if wrong is not None:
         raise ConfigurationError(f"@ordered on {function.__name__}: {wrong}", reason="inbox-on-other-queue")
 
@@ -124,6 +121,10 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
                     arguments.update(arguments.pop(each, {}))
             return function(**arguments)
 
+        from singleton.runtime.calls import SyncLocks, at_once
+        from singleton.runtime.lock_thread import runtime
+
+        _ = inbox.service  # which needs the SDK of queues: the lock thread loads it before its start
         answered = partial(_answered, inbox, named, name, handle, rules, invocation, is_async=is_async)
         return lambda: answered(runtime()) if is_async else at_once(answered(SyncLocks(runtime())))
 
@@ -150,6 +151,9 @@ async def _answered(
     is_async: bool,
 ) -> None:
     """Handle the messages of a bell in an invocation; ``name`` is the parameter with the bell."""
+    from singleton.patterns.ordered.bells import bell_in
+    from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
+
     given = named.get(name)
     service, bell = inbox.service, bell_in(given, inbox.name)
     with invocation:

@@ -9,7 +9,7 @@ import math
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from singleton.base import clock
 from singleton.base.errors import LockNotAcquired, StorageUnavailable
@@ -19,6 +19,7 @@ from singleton.locking.section import claims
 from singleton.patterns.handler_call import call, call_async, told
 from singleton.patterns.ordered.aside_messages import put_aside
 from singleton.patterns.ordered.log_reader import LogReader, Position
+from singleton.patterns.ordered.messages import InboxMessage
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.reentry import BodyContext
 from singleton.stores.protocol import StoreFailure, within
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from singleton.base.state import Kept
     from singleton.patterns.ordered.bells import Bell
     from singleton.patterns.ordered.entries import Entry
+    from singleton.patterns.ordered.messages import Rules
     from singleton.patterns.ordered.service import Service
     from singleton.runtime.calls import Locks
     from singleton.runtime.registry import Registry
@@ -40,41 +42,6 @@ _NO_END: Final = "its process ended, or lost the key's lock, in the middle of to
 _FEWEST: Final = 2
 """The fewest attempts without an end after which a message is spent: a single attempt may be a success, not kept."""
 _TAKEN: Final = "the inbox keeps its position there. For your own state take a lock of your own"
-
-OnPoison = Literal["skip", "stop"]
-"""What follows the last attempt: the message is put aside, or its key stands still."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InboxMessage:
-    """A message for the handler.
-
-    Attributes:
-        key: the key.
-        body: the sent body: JSON, or bytes.
-        id: equal in every attempt at the message.
-        attempt: 1 at first, greater after a failure of the handler. After the first crash of the process the number
-            does not change.
-        token: fencing token of the key's lock, for the resource that the handler writes.
-    """
-
-    key: str
-    body: Any
-    id: str
-    attempt: int = 1
-    token: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """How messages are handled.
-
-    ``slice``: seconds after which a visit ends, behind the message in hand; its key goes on with another.
-    """
-
-    attempts: int = 5
-    on_poison: OnPoison = "skip"
-    slice: float = 60.0
 
 
 class VisitOutcome(NamedTuple):

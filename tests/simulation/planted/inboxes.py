@@ -7,7 +7,7 @@ from tests.simulation.planted.mutant import Mutant
 _ORDERED = "singleton/patterns/ordered"
 ANSWERING = f"{_ORDERED}/visit.py"
 BELLS = f"{_ORDERED}/bells.py"
-OPERATING = f"{_ORDERED}/inbox.py"
+OPERATING = f"{_ORDERED}/operators.py"
 POSITION = f"{_ORDERED}/log_reader.py"
 PROTOCOL = f"{_ORDERED}/protocol.py"
 READING = f"{_ORDERED}/log_reader.py"

@@ -383,7 +383,7 @@ URL = "https://orders.blob.core.windows.net"
         (f"{URL}?sv=2024&sig=c2VjcmV0", Identity(), "has a query \\(a SAS\\)"),
         ("https://", Identity(), "is not a URL"),
         (lambda _: None, Identity(), "with a function that makes clients"),
-        (URL, None, "is a URL without a credential: give credential="),
+        (URL, None, "is a URL without a credential: give the argument credential"),
         (f"{URL}?sv=2024&sig=c2VjcmV0", None, "a URL with a SAS goes into an app setting"),
     ],
 )

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.patterns.ordered.entries import Entry
     from singleton.patterns.ordered.log_reader import Position
-    from singleton.patterns.ordered.visit import InboxMessage
+    from singleton.patterns.ordered.messages import InboxMessage
 
 _EXACT = 1e-3
 _LONGEST_PAUSE = 60.0

@@ -74,7 +74,7 @@ OTHERS: list[tuple[Mutant, Callable[[], Any]]] = [
         sending.test_sends_that_wait_long_for_their_turn_on_a_slow_storage_are_all_answered,
     ),
     (
-        Mutant("an operator's call waits for the pause", "patterns.ordered.inbox", "position.until, ", "_, "),
+        Mutant("an operator's call waits for the pause", "patterns.ordered.operators", "position.until, ", "_, "),
         functools.partial(
             operators.test_a_resumed_key_is_not_stopped_and_its_first_message_is_tried_at_once_as_new, operators.failing
         ),

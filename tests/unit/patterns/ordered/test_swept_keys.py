@@ -14,8 +14,7 @@ import pytest
 
 from singleton import Inbox, InboxMessage, StorageUnavailable
 from singleton.operating.container_pass import Sweep, Swept
-from singleton.patterns.ordered import inbox as inbox_module
-from singleton.patterns.ordered import log_reader
+from singleton.patterns.ordered import log_reader, operators
 from singleton.patterns.ordered.aside_messages import remove_aside
 from singleton.patterns.ordered.bells import Bell
 from singleton.patterns.ordered.protocol import Names
@@ -185,7 +184,7 @@ async def test_a_message_put_aside_is_sent_again_once_however_late_a_broken_rese
     await aside(inbox, other)
     (message,) = [each for each in await inbox.aaside() if each.key == "k"]
     with monkeypatch.context() as broken:
-        broken.setattr(inbox_module, "remove_aside", dies)
+        broken.setattr(operators, "remove_aside", dies)
         with pytest.raises(StorageUnavailable, match="killed here"):
             await inbox.aresend(message)
     await inbox.ahandle(BELL, handler.__call__)
@@ -329,5 +328,5 @@ def test_resends_that_break_off_and_are_repeated_beside_sweeps_lose_and_repeat_n
         await (dies if rng.random() < 0.5 else remove_aside)(*args)
 
     monkeypatch.setattr(log_reader, "_WEEK", 100.0)
-    monkeypatch.setattr(inbox_module, "remove_aside", dies_or_removes)
+    monkeypatch.setattr(operators, "remove_aside", dies_or_removes)
     storm_of_resends(rng)

@@ -141,7 +141,6 @@ def test_the_name_of_a_guards_lock_is_told_once_with_the_one_that_it_has(told: T
         locks.lock_name("ship", "a/b", limit=3),
         locks.lock_name("ship", ["imports", "7"], level="host"),
     ]
-    locks.lock_name("ship", "a", level="host", listener=True)  # which is no guard's
     assert [(each.text("name"), each.text("expected")) for each in told] == [(name, name) for name in names[1:]]
     assert [each.text("function") for each in told] == ["ship", "ship", "ship", "ship", ""]
 

@@ -18,7 +18,7 @@ import pytest
 from simulator.history.journal import UNSEEN
 from simulator.host.app.function_index import index_function
 from simulator.witness.witness import Witness, inbox_rules, invoked
-from singleton.patterns.ordered.visit import InboxMessage
+from singleton.patterns.ordered.messages import InboxMessage
 from singleton.runtime.log_thread import LogThread
 
 if TYPE_CHECKING:
