@@ -66,8 +66,11 @@ def ship{number}(msg: func.QueueMessage) -> None: ...
 """
 
 
-def app_of(tick: str = "", ship: str = "", *, pairs: int = 1) -> str:
-    """Return the source of an app with so many pairs of a timer and a queue function, below these decorators."""
+def app_of(tick: str = "", ship: str = "", above: str = "", *, pairs: int = 1) -> str:
+    """Return the source of an app with so many pairs of a timer and a queue function, below these decorators.
+
+    ``above``: lines before the functions.
+    """
     functions = [
         part.format(guard=guard, number=number)
         for number in range(pairs)
@@ -77,6 +80,7 @@ def app_of(tick: str = "", ship: str = "", *, pairs: int = 1) -> str:
     return (
         "import azure.functions as func\n"
         + imports * bool(tick or ship)
+        + above
         + "app = func.FunctionApp()\n"
         + "".join(functions)
     )
@@ -84,10 +88,14 @@ def app_of(tick: str = "", ship: str = "", *, pairs: int = 1) -> str:
 
 SKIPS: Final = "@singleton(on_contention='skip')"
 DEFERS: Final = "@singleton(scope='Id', on_contention='defer')"
+CLIENT: Final = "from singleton import LockClient\nlocks = LockClient()\n"
+INBOX: Final = "from singleton import Inbox\ninbox = Inbox('orders')\n"
 APPS: Final = {
     "an app of 2 functions, without guards": app_of(),
     "the same with `@singleton`": app_of(SKIPS, DEFERS),
     "the same with `@singleton` and `@once`": app_of(SKIPS, "@once(key='Id')"),
+    "the same with `@singleton` and a `LockClient`": app_of(SKIPS, DEFERS, CLIENT),
+    "the same with `@singleton` and `@ordered`": app_of(SKIPS, "@ordered(inbox)", INBOX),
     "an app of 20 functions, without guards": app_of(pairs=10),
     "the same 20 with `@singleton`": app_of(SKIPS, DEFERS, pairs=10),
 }

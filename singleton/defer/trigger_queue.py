@@ -7,8 +7,7 @@ prefers ``__accountName``, unlike for blobs (H-25).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError
@@ -27,8 +26,7 @@ Encoding = Literal["base64", "none"]
 _LONGEST_NAME: Final = 63
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerQueue:
+class TriggerQueue(NamedTuple):
     """A queue of a storage account, how the host encodes bodies in it, and how often it tries a message (H-33)."""
 
     account: StorageAccount

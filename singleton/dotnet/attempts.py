@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from singleton.base.hold import Hold
-    from singleton.layouts.layout import Attempts
+    from singleton.layouts.attempt_delays import Attempts
 
 _SHORTEST: Final = 0.1
 """The least seconds between two attempts: with no shortest delay, a wait with a time-out would be a storm."""

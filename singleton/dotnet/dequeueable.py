@@ -21,7 +21,8 @@ from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.json_values import check_path
 from singleton.base.names import check_blob_name, check_container_name
 from singleton.base.words import did_you_mean, quoted
-from singleton.layouts.layout import Attempts, Layout
+from singleton.layouts.attempt_delays import Attempts
+from singleton.layouts.layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -29,7 +29,7 @@ from singleton.stores.protocol import StoreFailure, within
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from singleton.layouts.layout import Attempts
+    from singleton.layouts.attempt_delays import Attempts
     from singleton.runtime.address import Address
     from singleton.runtime.registry import Registry
 

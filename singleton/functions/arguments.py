@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import re
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, get_args
@@ -100,7 +99,7 @@ def _check_values(given: Arguments) -> None:
         )
     if given.scope is not None:
         check_path(given.scope)
-        if re.search(r"[{}]|%[^%]+%", given.scope):
+        if not {"{", "}"}.isdisjoint(given.scope) or any(given.scope.split("%")[1:-1]):
             raise ConfigurationError(
                 f"scope={given.scope!r} is a template, and scope takes the path of a property. Write "
                 f"scope_id={given.scope!r}",

@@ -19,7 +19,7 @@ from singleton.base.appsettings import environment
 from singleton.base.errors import ConfigurationError
 from singleton.functions.triggers import KNOWN, RETURN, Trigger, users_code
 from singleton.settings.hostjson import read_object
-from singleton.settings.options import find_app_dir
+from singleton.settings.options import app_dir_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ def triggers_in_json(function: Callable[..., Any], *, loaded: bool = False) -> l
     if not inspect.isfunction(function):
         return []
     users, code = inspect.unwrap(function), users_code(function)
-    app, found = find_app_dir(Path(code.co_filename).parent, environment()), []
+    app, found = app_dir_of(code.co_filename, environment()), []
     if app is None or not (entries := _entries(app)):
         return []
     app, at = app.resolve(), (Path(code.co_filename).resolve(), code.co_firstlineno)
@@ -67,7 +67,8 @@ def common_trigger(found: list[Trigger]) -> Trigger | None:
 
 @cache
 def _entries(app: Path) -> tuple[_EntryPoint, ...]:
-    return tuple(entry for file in sorted(app.resolve().glob(f"*/{_FILE}")) if (entry := _entry(file)) is not None)
+    files = sorted(each / _FILE for each in app.resolve().iterdir())
+    return tuple(entry for file in files if os.path.isfile(file) and (entry := _entry(file)) is not None)  # noqa: PTH113 - raises nothing
 
 
 def _entry(file: Path) -> _EntryPoint | None:

@@ -73,12 +73,10 @@ def options_of_app(function: Callable[..., Any]) -> tuple[Path | None, Singleton
 
     ``ConfigurationError``: an option is wrong, which concerns the whole app.
     """
-    from pathlib import Path
-
-    from singleton.settings.options import SingletonOptions, find_app_dir
+    from singleton.settings.options import SingletonOptions, app_dir_of
 
     settings = environment()
-    app_dir, host_json = find_app_dir(Path(users_code(function).co_filename).parent, settings), None
+    app_dir, host_json = app_dir_of(users_code(function).co_filename, settings), None
     if app_dir is not None:
         with contextlib.suppress(OSError):
             host_json = (app_dir / "host.json").read_bytes()

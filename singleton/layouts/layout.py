@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.layouts.blob_name import lock_name
@@ -11,21 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from singleton.base.kinds import Level, Stamp
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempts:
-    """A way to wait other than in line: some attempts, with delays between them (D-29 to D-31).
-
-    Attributes:
-        retries: attempts after the first.
-        shortest: seconds of the first delay between two attempts.
-        longest: the most seconds of a delay.
-    """
-
-    retries: int
-    shortest: int
-    longest: int
+    from singleton.layouts.attempt_delays import Attempts
 
 
 class Layout:

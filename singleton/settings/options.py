@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from singleton.base.appsettings import filled, section
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from singleton.base.appsettings import Environment
     from singleton.base.kinds import Seconds
 
 FAILOVER: Final = Limits(SHORTEST, LONGEST)
@@ -346,6 +348,14 @@ def find_app_dir(start: Path, settings: Mapping[str, str]) -> Path | None:
     candidates = [*told, start, *start.absolute().parents]
     with_host_json = (folder for folder in candidates if _is_readable_file(folder / "host.json"))
     return next(with_host_json, next((folder for folder in told if folder.is_dir()), None))
+
+
+@lru_cache(maxsize=256)  # the declarations of a module ask for the same
+def app_dir_of(file: str, settings: Environment) -> Path | None:
+    """Return the folder of the app that has this source file. See ``find_app_dir``."""
+    from pathlib import Path
+
+    return find_app_dir(Path(file).parent, settings)
 
 
 def _is_readable_file(path: Path) -> bool:

@@ -5,9 +5,8 @@ A worker loads an app with an inbox without the modules of its work: they are im
 
 from __future__ import annotations
 
-import re
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from singleton.runtime.calls import Calls, Locks, Work
 
 _T = TypeVar("_T")
-
-_NAME: Final = re.compile(r"[a-z0-9](-?[a-z0-9])*")
 
 
 @with_explained_arguments
@@ -305,8 +302,10 @@ def _checked_text(what: str, text: object) -> str:
 
 
 def _checked_name(what: str, name: object) -> str:
-    if not isinstance(name, str) or not 3 <= len(name) <= 63 or not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"{what} is {quoted(name)}: give from 3 to 63 lower-case letters, digits and single dashes"
-        )
-    return name
+    if isinstance(name, str) and 3 <= len(name) <= 63:
+        parts = name.split("-")
+        if all(each.isascii() and each.isalnum() and each == each.lower() for each in parts):
+            return name
+    raise ConfigurationError(
+        f"{what} is {quoted(name)}: give from 3 to 63 lower-case letters, digits and single dashes"
+    )

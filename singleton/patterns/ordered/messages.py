@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.words import quoted
@@ -32,8 +32,7 @@ class InboxMessage:
     token: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class Rules(NamedTuple):
     """How messages are handled.
 
     ``slice``: seconds after which a visit ends, behind the message in hand; its key goes on with another.

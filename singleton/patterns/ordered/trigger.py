@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import os
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from singleton.base.appsettings import environment
 from singleton.base.callables import annotations_of, returns_coroutine, signature_of
 from singleton.base.errors import ConfigurationError, StorageError
 from singleton.base.invocation import Invocation
@@ -25,7 +24,7 @@ from singleton.functions.triggers import (
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.ordered.messages import checked_rules
 from singleton.settings.argument_names import explained
-from singleton.settings.options import find_app_dir
+from singleton.settings.options import app_dir_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,8 +98,8 @@ def _rules(
 
 def _refuse_other_queue(function: Callable[..., Any], inbox: Inbox, trigger: Trigger) -> None:
     """Raise ``ConfigurationError`` if no bell of the inbox reaches the trigger of the function."""
-    app_dir = find_app_dir(Path(users_code(function).co_filename).parent, os.environ)
-    wrong = inbox.bells.wrong_queue(trigger, os.environ, app_dir)
+    settings = environment()
+    wrong = inbox.bells.wrong_queue(trigger, settings, app_dir_of(users_code(function).co_filename, settings))
     if wrong is not None:
         raise ConfigurationError(f"@ordered on {function.__name__}: {wrong}", reason="inbox-on-other-queue")
 

@@ -47,7 +47,13 @@ def connection_string() -> Iterator[str]:
 
 NEEDED_LATER = (
     *("aiohttp", "azure.identity", "azure.storage.blob", "azure.storage.queue", "fractions", "opentelemetry"),
-    *("singleton.defer", "singleton.functions.bindings", "singleton.functions.guard", "singleton.locking"),
+    *(
+        "singleton.defer.deferral",
+        "singleton.defer.failure_count",
+        "singleton.functions.bindings",
+        "singleton.functions.guard",
+        "singleton.locking",
+    ),
     *("singleton.functions.message_deferral", "singleton.observing", "singleton.runtime.registry", "singleton.stores"),
 )
 """By invocations, and not before: a worker answers nothing while it loads an app."""

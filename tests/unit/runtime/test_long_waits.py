@@ -16,7 +16,7 @@ from singleton import AsyncLockClient, LockNotAcquired, SingletonOptions
 from singleton.base.holder_record import Holder, in_words
 from singleton.base.invocation import Invocation
 from singleton.functions.acquirers import acquire_by_attempts
-from singleton.layouts.layout import Attempts
+from singleton.layouts.attempt_delays import Attempts
 from singleton.stores.stamps import this_host
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
