@@ -118,7 +118,7 @@ class Declaration:
 
         function, policy = trigger.function or self.function, self.on_contention
         who = f"{self.decorator} on {function}"
-        yield partial(rules.refuse_settings, function, self.look_up_settings)
+        yield partial(rules.refuse_settings, function, partial(self.look_up_settings, function))
         if self.also is not None:
             yield partial(rules.refuse_same_lock, who, self.known_name(function), self.also.known_name(function))
         yield partial(rules.refuse_replay, who, self.decorator, trigger)
@@ -158,11 +158,15 @@ class Declaration:
         lock = self.layout.lock(host or "0", self.name or function, scopes, self.level, listener=listener)
         return self.connection, self.options.container, lock
 
-    def look_up_settings(self, settings: Environment) -> None:
+    def look_up_settings(self, function: str, settings: Environment) -> None:
         """Raise ``ConfigurationError`` or ``ScopeError`` for a missing or wrong app setting."""
-        self.known_name(self.function, settings)
+        name = self.known_name(function, settings)
         if self.also is not None:
-            self.also.look_up_settings(settings)
+            from singleton.functions.trigger_rules import refuse_same_lock
+
+            who = f"{self.decorator} on {function}"
+            refuse_same_lock(who, name, self.also.known_name(function, settings))
+            self.also.look_up_settings(function, settings)
         if not self.enabled:
             return
         endpoint = _endpoint(self.connection, settings)

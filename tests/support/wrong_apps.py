@@ -78,6 +78,7 @@ APPS = {
         ),
         f"{BELLS}@ordered(Inbox('orders', connection='Nowhere')){JOB}",
         f"{BELLS}@ordered(Inbox('orders', connection='Wrong')){JOB}",
+        f"{QUEUE}@singleton(also=OldLock(host_id='shop')){JOB}",
     ],
     "these settings": [
         *(f"@app.function_name('off')\n{QUEUE}@{guard}(connection='Nowhere'){JOB}" for guard in ("singleton",)),
@@ -125,6 +126,7 @@ SETTINGS = {
     "Wrong": "AccountName=;AccountKey=x",
     "AzureWebJobs.off.Disabled": "true",
     "REGION": "{Region}",
+    "AzureFunctionsWebHost__hostid": "shop",
 }
 TABLE = (
     (Path(__file__).parents[2] / "docs" / "reference" / "errors.md")

@@ -46,9 +46,9 @@ class OnceDeclaration(Declaration):
     keep: float
     outputs: Literal["always", "first"]
 
-    def look_up_settings(self, settings: Environment) -> None:
+    def look_up_settings(self, function: str, settings: Environment) -> None:
         """See ``Declaration.look_up_settings``."""
-        super().look_up_settings(settings)
+        super().look_up_settings(function, settings)
         if self.key.template is not None:
             self.key.template.outline(settings)
 
