@@ -33,6 +33,9 @@ _MEMORY: Final = 4 << 30
 """Bytes that a planted bug may use up."""
 _OURS: Final = ("singleton", "simulator", "_singleton_found", "_singleton_pytest")
 _WORLDS: Final = "tests.worlds"
+_PREPARED: Final = ("simulator.virtual.search.exploration", "simulator.virtual.worlds.runtime")
+_OTHERS: Final = ("azure.functions", "azure.storage.blob.aio", "azure.storage.queue.aio", "hypothesis")
+"""What others wrote, and all worlds import."""
 
 
 class Planting(SourceFileLoader):
@@ -156,9 +159,8 @@ def _in_a_fork(wanted: dict[str, Any], said: IO[bytes], result: Path) -> int:
 def main() -> None:
     """Answer until nobody asks."""
     os.environ["HYPOTHESIS_PROFILE"] = "ci"  # which keeps no examples that a bug has failed
-    for name in ("simulator.virtual.search.exploration", "simulator.virtual.worlds.runtime", "azure.storage.blob.aio"):
+    for name in (*_PREPARED, *_OTHERS):
         importlib.import_module(name)
-    importlib.import_module("hypothesis")
     for plugin in entry_points(group="pytest11"):
         plugin.load()
     for line in sys.stdin:

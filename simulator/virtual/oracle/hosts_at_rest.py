@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from types import FunctionType, MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,7 @@ _END: Final = ("contended", "coalesced", "failed", "released")
 _FOR_LIFE: Final = ("listener", "leadership")
 """Modes whose holds have no spans."""
 _MANY: Final = (list, tuple, set, frozenset, deque)
+_PLAIN: Final = frozenset((str, bytes, int, float, bool, type(None)))
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ def entries(roots: Mapping[str, object]) -> Iterator[str]:
     todo: deque[tuple[str, Any]] = deque(roots.items())
     while todo:
         path, each = todo.popleft()
-        if id(each) in seen:
+        if type(each) in _PLAIN or id(each) in seen:
             continue
         seen.add(id(each))
         if isinstance(each, _OF_A_HOLD) or type(each) is object:
@@ -107,8 +108,18 @@ def _within(path: str, each: Any) -> Iterable[tuple[str, Any]]:
         return [(path, value) for value in each.call]
     if isinstance(each, FunctionType):
         return [(path, cell.cell_contents) for cell in each.__closure__ or ()]
-    if not any(kind.__module__.startswith("singleton.") for kind in type(each).__mro__):
+    kind: Any = type(each)
+    slots = _slots_of(kind)
+    if slots is None:
         return ()
-    slots = {name for kind in type(each).__mro__ for name in getattr(kind, "__slots__", ()) if hasattr(each, name)}
-    names = [*slots - {"__weakref__", "__dict__"}, *getattr(each, "__dict__", ())]
+    names = [*(name for name in slots if hasattr(each, name)), *getattr(each, "__dict__", ())]
     return [(f"{path}.{name}", getattr(each, name)) for name in sorted(names)]
+
+
+@lru_cache(4096)
+def _slots_of(kind: type) -> frozenset[str] | None:
+    """Return the slots of a class of ours; None: it is somebody else's."""
+    if not any(each.__module__.startswith("singleton.") for each in kind.__mro__):
+        return None
+    slots = {name for each in kind.__mro__ for name in getattr(each, "__slots__", ())}
+    return frozenset(slots - {"__weakref__", "__dict__"})

@@ -78,9 +78,11 @@ def taken_by_another_thread(lock: AbstractContextManager[object]) -> Iterator[No
     thread = threading.Thread(target=take)
     thread.start()
     assert taken.wait(60)
-    yield
-    over.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @pytest.mark.parametrize(
