@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from singleton.base.errors import StorageDenied, StorageError, StorageUnavailable
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import undisturbed
-from singleton.stores.denials import denial
 from singleton.stores.message_store import GONE, Hidden
 from singleton.stores.protocol import StoreFailure, within
+from singleton.stores.refusals import denial
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

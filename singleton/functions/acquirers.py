@@ -19,8 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.hold import Hold
-from singleton.base.joint_signal import JointSignal
-from singleton.base.several import all_or_none, none_lost
+from singleton.base.several import JointSignal, all_or_none, none_lost
 from singleton.locking.acquisition import storage_error
 from singleton.locking.section import Section
 from singleton.runtime.holders import LongWait

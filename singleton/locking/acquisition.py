@@ -12,8 +12,8 @@ from singleton.base.invocation import log as _log
 from singleton.locking.failover import Touches
 from singleton.locking.lease import Lease, as_failure
 from singleton.locking.renewals import Renewals
-from singleton.stores.denials import denial
 from singleton.stores.protocol import LeaseStore, StoreFailure, within
+from singleton.stores.refusals import denial
 
 if TYPE_CHECKING:
     import random

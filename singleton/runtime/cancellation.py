@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from singleton.base.errors import LockLost
-from singleton.base.joint_signal import raise_the_lost
+from singleton.base.several import none_lost, raise_the_lost
 from singleton.runtime.reentry import outer_signals
 
 if TYPE_CHECKING:
@@ -116,7 +116,6 @@ def unless_lost(work: Work[_T]) -> Work[_T]:
     """Return the work, for a body, which ends with ``LockLost`` as soon as a hold around the caller is lost."""
     if not (outer := outer_signals()):
         return work
-    from singleton.base.several import none_lost
 
     async def ask(registry: Registry) -> _T:
         raise_the_lost(outer)

@@ -20,7 +20,7 @@ from singleton.base.caller import Caller, serving, this_caller
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import shown_hold, single_holds
 from singleton.base.invocation import speak_in
-from singleton.base.joint_signal import JointSignal, raise_the_lost
+from singleton.base.several import JointSignal, raise_the_lost
 from singleton.locking.section import Section
 
 if TYPE_CHECKING:

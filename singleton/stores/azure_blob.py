@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from singleton.base.errors import text_of
 from singleton.base.tasks import from_outside
 from singleton.stores.access import TOLERATED
-from singleton.stores.denials import NOWHERE, reason
 from singleton.stores.http import NOT_SENT
 from singleton.stores.listing_page import in_quotes
 from singleton.stores.lock_keeping import Listed, Page
 from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 from singleton.stores.protocol import MOST_LISTED, NOTHING, BlobState, Content, LeaseState, StoreFailure
-from singleton.stores.reply_headers import clock, refusal
+from singleton.stores.refusals import NOWHERE, clock, reason, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from azure.storage.blob.aio import BlobClient, ContainerClient
 
     from singleton.stores.access import Access
-    from singleton.stores.denials import Destination
     from singleton.stores.protocol import Source
+    from singleton.stores.refusals import Destination
 
 _T = TypeVar("_T")
 

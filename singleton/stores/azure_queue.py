@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from singleton.stores.azure_blob import Judging, done
 from singleton.stores.message_store import Hidden, Sent, Taken
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.reply_headers import check_success, clock
+from singleton.stores.refusals import check_success, clock
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from singleton.stores.http.connections import UNSENDABLE
 from singleton.stores.protocol import MOST_LISTED, NOTHING, BlobState, Content, LeaseState, StoreFailure, within
-from singleton.stores.reply_headers import clock, date
+from singleton.stores.refusals import clock, date
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from singleton.stores.lock_keeping import Listed, Page
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.reply_headers import clock, date
+from singleton.stores.refusals import clock, date
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,18 +20,17 @@ from urllib.request import getproxies, proxy_bypass
 
 from singleton.base.tasks import from_outside
 from singleton.stores.access import Request
-from singleton.stores.denials import NOWHERE, reason_in
 from singleton.stores.http import NOT_SENT
 from singleton.stores.http.connections import Connections, Unanswered
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.reply_headers import refusal
+from singleton.stores.refusals import NOWHERE, reason_in, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from singleton.stores.access import Access
-    from singleton.stores.denials import Destination
     from singleton.stores.http.answers import Answer
+    from singleton.stores.refusals import Destination
 
 VERSION: Final = "2021-12-02"
 """Version of the service's interface. Locks need nothing newer."""

@@ -13,7 +13,7 @@ from singleton.base import holds
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.holds import HeldLock
-from singleton.base.joint_signal import JointSignal
+from singleton.base.several import JointSignal
 from singleton.functions.guard import Guard
 from singleton.locking.acquisition import Acquisition
 from singleton.locking.lease import Lease

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote
 from singleton.stores.access import AccountKey, SharedAccessSignature
 from singleton.stores.bearer_token import Token
 from singleton.stores.protocol import StoreFailure
-from singleton.stores.reply_headers import date
+from singleton.stores.refusals import date
 
 if TYPE_CHECKING:
     import random

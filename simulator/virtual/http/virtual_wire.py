@@ -31,7 +31,7 @@ from simulator.virtual.http.virtual_connections import (
 )
 from simulator.virtual.storage.network import Spoilt
 from simulator.virtual.time.machine import EPOCH, HOST
-from singleton.stores import access, bearer_token, denials, listing_page, log_store
+from singleton.stores import access, bearer_token, listing_page, log_store, refusals
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.wire import Wire
@@ -66,7 +66,7 @@ class VirtualWire(WireServer):
             time = staticmethod(self.clock)
 
         with ExitStack() as stack:
-            for module in (access, bearer_token, denials, listing_page):
+            for module in (access, bearer_token, refusals, listing_page):
                 stack.enter_context(patch.object(module, "time", Clock))
             stack.enter_context(patch.object(log_store, "MOST_BLOCKS", self._service.most_blocks))
             yield

@@ -17,8 +17,8 @@ from singleton.base.tasks import Deciding
 from singleton.settings.accounts import GivenAccount, GivenClients
 from singleton.settings.connection import parse_connection_string
 from singleton.stores.access import Access, AccountKey, SharedAccessSignature
-from singleton.stores.denials import Destination
 from singleton.stores.direct_blob import DirectBlobStore
+from singleton.stores.refusals import Destination
 from singleton.stores.wire import Wire
 
 if TYPE_CHECKING:

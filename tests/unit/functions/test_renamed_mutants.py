@@ -143,7 +143,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "the loss of the old lock is not told",
-            "base.joint_signal",
+            "base.several",
             "[signal.add_callback(self.fire) for signal in signals]",
             "[signals[0].add_callback(self.fire)]",
         ),
@@ -152,7 +152,7 @@ OTHERS: list[Killed] = [
     (
         Mutant(
             "a process that slept does not know of the old lock",
-            "base.joint_signal",
+            "base.several",
             "next((reason for each in self._signals if",
             "next((reason for each in self._signals[:1] if",
         ),

@@ -11,7 +11,7 @@ import pytest
 
 from singleton.base.hold import LossSignal
 from singleton.base.kinds import LossReason
-from singleton.stores.denials import REMEDIES
+from singleton.stores.refusals import REMEDIES
 from singleton.testing import lose
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -23,10 +23,10 @@ from singleton.locking.acquisition import storage_error
 from singleton.runtime.accounts.stores import open_container, open_queue, open_through_sdk, way_to
 from singleton.settings.accounts import GivenAccount, GivenClients, given
 from singleton.settings.connection import StorageAccount, resolve_blob_account
-from singleton.stores.denials import REMEDIES, Destination, reason
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.http import connections
 from singleton.stores.protocol import StoreFailure, within
+from singleton.stores.refusals import REMEDIES, Destination, reason
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer, error
 
 if TYPE_CHECKING:
