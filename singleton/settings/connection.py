@@ -131,21 +131,25 @@ class StorageAccount:
     setting: str = field(default="", compare=False)
 
     @property
+    def told(self) -> StorageString:
+        """The URL and the way in: of the connection string, or of a URL, which has no key."""
+        if self.connection_string is not None:
+            return parse_connection_string(self.connection_string, "the connection string")
+        endpoint, _, signature = (self.account_url or "").partition("?")
+        return StorageString("", endpoint, "", "", signature)
+
+    @property
     def endpoint(self) -> str:
         """The service's URL without secrets, as messages name the account."""
-        if self.connection_string is None:
-            return (self.account_url or "").partition("?")[0]
-        return parse_connection_string(self.connection_string, "the connection string").endpoint
+        return self.told.endpoint
 
     @property
     def name(self) -> str:
         """The name of the account; empty: not known, as behind a domain of the user's own."""
         from urllib.parse import urlsplit
 
-        if self.connection_string is not None:
-            named = parse_connection_string(self.connection_string, "the connection string").account
-            if named:
-                return named.lower()
+        if named := self.told.account:
+            return named.lower()
         name, _, domain = (urlsplit(self.endpoint).hostname or "").partition(".")
         return name if domain.startswith(("blob.core.", "queue.core.")) else ""
 
@@ -160,7 +164,7 @@ class StorageAccount:
     def _way_in(self) -> str:
         if self.credential is not None:
             return self.credential.kind
-        return "account key" if "AccountKey=" in (self.connection_string or "") else "shared access signature"
+        return "account key" if self.told.key else "shared access signature"
 
 
 def resolve_blob_account(name: str, settings: Mapping[str, str]) -> StorageAccount:

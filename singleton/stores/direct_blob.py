@@ -39,26 +39,17 @@ class DirectBlobStore:
         self._path = lru_cache(_PATHS)(lambda name: f"{self._container}/{_quoted(name, '~/')}")
 
     async def acquire(self, name: str, lease_id: str, duration: int) -> str:
-        headers = {
-            "x-ms-lease-action": "acquire",
-            "x-ms-lease-duration": str(duration),
-            "x-ms-proposed-lease-id": lease_id,
-        }
-        return _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 201)).headers)
+        headers = {"x-ms-lease-duration": str(duration), "x-ms-proposed-lease-id": lease_id}
+        return _etag(await self._ask_of_lease(name, "acquire", headers, 201))
 
     async def renew(self, name: str, lease_id: str) -> str:
-        headers = {"x-ms-lease-action": "renew", "x-ms-lease-id": lease_id}
-        replied = (await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers
-        _etag(replied)
-        return _needed(replied, "x-ms-lease-id")
+        return _needed(await self._ask_of_lease(name, "renew", {"x-ms-lease-id": lease_id}, 200), "x-ms-lease-id")
 
     async def release(self, name: str, lease_id: str) -> None:
-        headers = {"x-ms-lease-action": "release", "x-ms-lease-id": lease_id}
-        _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers)
+        await self._ask_of_lease(name, "release", {"x-ms-lease-id": lease_id}, 200)
 
     async def evict(self, name: str, whose: str, etag: str) -> None:
-        headers = {"x-ms-lease-action": "release", "x-ms-lease-id": whose, "If-Match": etag}
-        _etag((await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 200)).headers)
+        await self._ask_of_lease(name, "release", {"x-ms-lease-id": whose, "If-Match": etag}, 200)
 
     async def break_(self, name: str, etag: str | None = None) -> None:
         await self._break(name, 0, etag)
@@ -140,12 +131,16 @@ class DirectBlobStore:
         return _number(await within(_PATIENCE, self._break(name, after, etag)), "x-ms-lease-time")
 
     async def _break(self, name: str, after: int | None, etag: str | None) -> Headers:
-        headers = {"x-ms-lease-action": "break"}
+        headers: dict[str, str] = {}
         if after is not None:
             headers["x-ms-lease-break-period"] = str(after)
         if etag is not None:
             headers["If-Match"] = etag
-        replied = (await self._wire.ask("PUT", self._path(name), "comp=lease", headers, 202)).headers
+        return await self._ask_of_lease(name, "break", headers, 202)
+
+    async def _ask_of_lease(self, name: str, action: str, headers: Mapping[str, str], status: int) -> Headers:
+        asked = {"x-ms-lease-action": action, **headers}
+        replied = (await self._wire.ask("PUT", self._path(name), "comp=lease", asked, status)).headers
         _etag(replied)
         return replied
 

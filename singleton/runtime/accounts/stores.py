@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from singleton.base.errors import ConfigurationError
 from singleton.base.tasks import Deciding
 from singleton.settings.accounts import GivenAccount, GivenClients
-from singleton.settings.connection import parse_connection_string
 from singleton.stores.access import Access, AccountKey, SharedAccessSignature
 from singleton.stores.direct_blob import DirectBlobStore
 from singleton.stores.refusals import Destination
@@ -95,8 +94,7 @@ def _way_in(account: StorageAccount | GivenAccount) -> Access:
     if isinstance(account, GivenAccount):
         named_key = account_in(account.endpoint), str(account.credential)
     else:
-        told = parse_connection_string(account.connection_string or "", "the connection string")
-        named_key = told.account, told.key
+        named_key = account.told.account, account.told.key
     return AccountKey(lambda: named_key)
 
 
@@ -108,15 +106,8 @@ def _signature_of(account: StorageAccount | GivenAccount) -> SharedAccessSignatu
             return SharedAccessSignature(lambda: str(credential.signature))
         signed = isinstance(credential, str) and "sig=" in credential
         return SharedAccessSignature(lambda: str(credential)) if signed else None
-    if account.credential is not None:
-        return None
-    if account.connection_string is None:
-        signature = (account.account_url or "").partition("?")[2]
-    elif (told := parse_connection_string(account.connection_string, "the connection string")).key:
-        return None
-    else:
-        signature = told.signature
-    return SharedAccessSignature(lambda: signature)
+    told = account.told
+    return None if account.credential is not None or told.key else SharedAccessSignature(lambda: told.signature)
 
 
 def account_in(endpoint: str) -> str:

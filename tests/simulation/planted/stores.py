@@ -60,8 +60,8 @@ STORES: tuple[Mutant, ...] = (
     Mutant(
         name="a renewal names no lease",
         file=DIRECT,
-        old='{"x-ms-lease-action": "renew", "x-ms-lease-id": lease_id}',
-        new='{"x-ms-lease-action": "renew"}',
+        old='"renew", {"x-ms-lease-id": lease_id}',
+        new='"renew", {}',
         breaks="the service refuses each renewal",
         wire=True,
     ),
