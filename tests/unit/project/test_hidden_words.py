@@ -22,7 +22,6 @@ HIDDEN: Final = re.compile(
 )
 """As the host's sanitizer has them, in any case: names of secrets, and a URL with a password; and ``credential=``."""
 NO_MESSAGES: Final = {
-    "AccountKey=": "part of a connection string that is looked for",
     "sig=": "part of a signed address that is looked for",
     r"""(?i)(\bsig=)[^&;\s\"']+""": "hides signatures in messages",
     "AccountName={};AccountKey={}": "the connection string of the emulator",
