@@ -65,11 +65,14 @@ async def release(hold: Hold) -> None:
     parts = single_holds(hold)
     if len(parts) > 1:
         hold.own_lost.freeze()
-    records = [part.record for part in parts if isinstance(part, Section)]
-    for record in records:
+    sections = [(part.lock, part.record, part.record.over) for part in parts if isinstance(part, Section)]
+    for _, record, _ in sections:
         record.end()
-    for record in records:
+    for _, record, _ in sections:
         await record.until_settled()
+    for lock, _, was_over in sections:
+        if not was_over:
+            _log.debug("lock %s: released", lock)
 
 
 class Lock:

@@ -13,7 +13,6 @@ from singleton.locking.record import SectionRecord
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.base.errors import LockLost
     from singleton.base.invocation import Invocation
     from singleton.base.state import Keeper
     from singleton.locking.fencing import FencingCounter
@@ -76,15 +75,11 @@ class Section(Hold):
             raise self._stateless("it is shared, as by the holders of a semaphore or the invocations of a listener")
         from singleton.locking.section_state import SectionState
 
-        return SectionState(self, self.fencing, self.lease)
+        return SectionState(self.lock, self.record, self.fencing, self.lease)
 
     def shared(self, owner: str) -> Section:
         """Return a further hold with the lease and token of this hold, for a caller who settles its record."""
         return Section(self.lock, owner, self.token, self.lease, current())
-
-    def released(self) -> LockLost:
-        """Make the error for a use of the hold after its end."""
-        return self.own_lost.error("was released", "released")
 
 
 def claims(hold: Hold) -> list[SectionClaim]:

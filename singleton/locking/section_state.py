@@ -7,7 +7,7 @@ The way of a write: ``hold.state.write`` (``base/state.py``), on the lock thread
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from singleton.base.errors import LockLost, StorageError, StorageUnavailable
 from singleton.base.failover_mark import TOUCHES, good_for
@@ -21,7 +21,6 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.base.hold import LossSignal
     from singleton.locking.fencing import FencingCounter
     from singleton.locking.lease import Lease
     from singleton.locking.record import SectionRecord
@@ -40,22 +39,12 @@ _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 2.0
 
 
-class _StateOwner(Protocol):
-    """The part of a ``Section`` that its state needs: ``section.py`` imports this module."""
-
-    lock: str
-    own_lost: LossSignal
-    record: SectionRecord
-
-    def released(self) -> LockLost:
-        """See ``Section.released``."""
-
-
 class SectionState:
     """The ``Keeper`` of a section. The end of the section waits for a read or write under way."""
 
-    def __init__(self, section: _StateOwner, fencing: FencingCounter, lease: Lease) -> None:
-        self._section = section
+    def __init__(self, lock: str, record: SectionRecord, fencing: FencingCounter, lease: Lease) -> None:
+        self._lock = lock
+        self._record = record
         self._fencing = fencing
         self._lease = lease
 
@@ -74,7 +63,7 @@ class SectionState:
         """See ``Keeper.glance``. Under the lease, content found by the hold's stamp does not change."""
         if self._fencing.keeps_content:
             return await self.read()
-        self._section.own_lost.raise_if_over()
+        self._record.lost.raise_if_over()
         return Kept()
 
     async def write(self, kept: Kept) -> None:
@@ -96,7 +85,7 @@ class SectionState:
             if not unanswered or isinstance(error, StorageUnavailable):
                 raise
             failure = StoreFailure(detail=f"no answer came before this: {error}")
-            raise storage_error(self._section.lock, failure, what=_NOT_KNOWN) from error
+            raise storage_error(self._lock, failure, what=_NOT_KNOWN) from error
         self._count_as_touch()
 
     def _count_as_touch(self) -> None:
@@ -105,14 +94,13 @@ class SectionState:
             self._lease.touched(self._fencing.touched, good_for(failover))
 
     async def _use(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
-        section = self._section
-        section.own_lost.raise_if_over()
-        if not section.record.begin_use():
-            raise section.released()
+        self._record.lost.raise_if_over()
+        if not self._record.begin_use():
+            raise self._released()
         try:
             return await self._answered(request, seconds, otherwise)
         finally:
-            section.record.end_use()
+            self._record.end_use()
 
     async def _answered(self, request: Callable[[], Awaitable[_T]], seconds: float, otherwise: str) -> _T:
         """Repeat the request until an answer, while the section lasts and is good.
@@ -133,16 +121,16 @@ class SectionState:
             self._judge(failure)
             pause = min(max(pause, failure.retry_after or 0.0), max(0.0, lease.deadline - loop.time()))
             if loop.time() + pause >= ends:
-                raise storage_error(self._section.lock, failure, what=otherwise)
-            await asyncio.wait({self._section.record.ended}, timeout=pause)
-            self._section.own_lost.raise_if_over()
-            if self._section.record.over:
-                raise self._section.released()
+                raise storage_error(self._lock, failure, what=otherwise)
+            await asyncio.wait({self._record.ended}, timeout=pause)
+            self._record.lost.raise_if_over()
+            if self._record.over:
+                raise self._released()
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _asked(self, request: Callable[[], Awaitable[_T]], seconds: float) -> _T:
         """Send the request, for at most ``seconds``. A loss ends it at once, a release within ``_CALL`` seconds."""
-        loop, ended = asyncio.get_running_loop(), self._section.record.ended
+        loop, ended = asyncio.get_running_loop(), self._record.ended
         over = False
 
         def end_in(left: float) -> None:
@@ -155,7 +143,7 @@ class SectionState:
 
         with SpeakingOf(self._lease.whose):
             async with asyncio.timeout(seconds) as patience:
-                forget = self._section.own_lost.add_callback(lambda _: end_in(0.0))
+                forget = self._record.lost.add_callback(lambda _: end_in(0.0))
                 ended.add_done_callback(end_soon)
                 try:
                     return await request()
@@ -168,6 +156,9 @@ class SectionState:
         """Raise the error of a final failure."""
         if failure.loss is not None:
             self._lease.lose(failure.loss, failure)
-        self._section.own_lost.raise_if_over()
+        self._record.lost.raise_if_over()
         if failure.meaning in ("denied", "refused"):
-            raise storage_error(self._section.lock, failure, what="the state of lock")
+            raise storage_error(self._lock, failure, what="the state of lock")
+
+    def _released(self) -> LockLost:
+        return self._record.lost.error("was released", "released")

@@ -11,10 +11,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
-from singleton.locking.lock import release
-from singleton.locking.section import Section
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -22,6 +19,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.locking.lease import Lease
     from singleton.locking.record import SectionRecord
+    from singleton.locking.section import Section
 
 
 def release_dropped(context: Context, lock: str, record: SectionRecord) -> None:
@@ -53,14 +51,6 @@ def lose_after(seconds: float, hold: Section) -> None:
 def _too_long(record: SectionRecord, lease: Lease) -> None:
     if not record.over and not record.lost.ended:  # ended: at_least keeps the lock of an ended hold
         lease.lose("too long")
-
-
-async def give_back(hold: Hold) -> None:
-    """Release a hold with its parts, and log the release."""
-    held = [each.lock for each in single_holds(hold) if isinstance(each, Section) and not each.record.over]
-    await release(hold)
-    for lock in held:
-        _log.debug("lock %s: released", lock)
 
 
 async def until_lost(hold: Hold) -> None:

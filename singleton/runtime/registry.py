@@ -18,14 +18,14 @@ from singleton.base.hold import single_holds
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import Deciding
 from singleton.locking.acquisition import Guess
-from singleton.locking.lock import Lock
+from singleton.locking.lock import Lock, release
 from singleton.locking.record import BlobGuards
 from singleton.locking.renewals import Renewals
 from singleton.locking.seat import Seat, Throttle
 from singleton.locking.section import Section, SectionClaim, claims, closed_error
 from singleton.locking.semaphore import Semaphore, slot_name
 from singleton.runtime.blocked_loops import Contended, unless_endless
-from singleton.runtime.hold_end import give_back, lose_after, release_dropped, until_lost
+from singleton.runtime.hold_end import lose_after, release_dropped, until_lost
 from singleton.runtime.holders import LongWait, WhoHas
 from singleton.runtime.reentry import refuse_reentry
 from singleton.runtime.waiter_count import WaiterCount
@@ -52,16 +52,8 @@ _KINDS: Final = 256
 """Number of kinds of names with a remembered guess."""
 
 
-class Idling(Protocol):
-    """An entry which may be forgotten while unused."""
-
-    @property
-    def forgettable(self) -> bool:
-        """Tell whether the entry is unused."""
-
-
 _KeyT = TypeVar("_KeyT")
-_IdlingT = TypeVar("_IdlingT", bound=Idling)
+_IdlingT = TypeVar("_IdlingT", bound="Lock | Semaphore | Seat")
 
 
 class Remembered(OrderedDict[_KeyT, _IdlingT]):
@@ -312,7 +304,7 @@ class Registry:
         """Release the hold, now or after ``at_least``. See ``release`` in ``lock.py``."""
         due = self._not_before.get(hold)
         if due is None or due <= asyncio.get_running_loop().time() or hold.own_lost.is_set():
-            await give_back(hold)
+            await release(hold)
         elif hold not in self._tails:
             hold.own_lost.freeze(kept=True)
             for part in single_holds(hold):
@@ -341,7 +333,7 @@ class Registry:
     async def drop(self, hold: Hold) -> None:
         """Release a hold at once: its caller never got the hold, or ``at_least`` is over."""
         self._not_before.pop(hold, None)
-        await give_back(hold)
+        await release(hold)
 
     async def _release_at(self, due: float, hold: Hold) -> None:
         with suppress(TimeoutError):  # without its lease the kept lock would exclude this process only

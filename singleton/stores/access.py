@@ -71,7 +71,6 @@ class AccountKey(Access):
             raise ConfigurationError(_NO_KEY)
 
     async def grant(self, request: Request) -> None:
-        """See ``Access.grant``."""
         name, key = self._named_key()
         keyed = _keyed(key)
         if keyed is None:
@@ -132,7 +131,6 @@ class SharedAccessSignature(Access):
         self._signature = signature
 
     def untimely(self, tolerated: float = 0.0) -> str:
-        """See ``Access.untimely``."""
         now = time.time()
         start, expiry = _times(self._signature())
         if start - tolerated > now:
@@ -142,7 +140,6 @@ class SharedAccessSignature(Access):
         return ""
 
     async def grant(self, request: Request) -> None:
-        """See ``Access.grant``."""
         if late := self.untimely(TOLERATED):
             raise StoreFailure(401, None, late)
         signature = self._signature().strip().lstrip("?")

@@ -40,7 +40,6 @@ class Token(Access):
         self._asking: asyncio.Task[StoreFailure | None] | None = None
 
     async def grant(self, request: Request) -> None:
-        """See ``Access.grant``."""
         now = time.time()
         if now >= self._due or now >= self._ends:
             asking = self._ask()
@@ -58,7 +57,6 @@ class Token(Access):
         self._ends = 0.0
 
     async def aclose(self) -> None:
-        """See ``Access.aclose``."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait({self._asking})
