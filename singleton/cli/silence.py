@@ -144,7 +144,7 @@ class Outage:
     It began with the first request that was not answered, as far as ``answers`` knows.
     """
 
-    def __init__(self, answers: AnswerWatch | None = None) -> None:
+    def __init__(self, answers: AnswerWatch) -> None:
         self._answers = answers
         self._began: float | None = None
         self._due = self._pause = 0.0
@@ -153,10 +153,9 @@ class Outage:
         """Print the outage, if due."""
         now = time.monotonic()
         if self._began is None:
-            self._began, self._due, self._pause = now, now, 1.0
-            if self._answers is not None:
-                self._began = now if self._answers.since is None else self._answers.since
-                self._answers.leave_telling()
+            self._began = now if self._answers.since is None else self._answers.since
+            self._due, self._pause = now, 1.0
+            self._answers.leave_telling()
         if now < self._due:
             return
         self._pause = min(_LONGEST_PAUSE, 2 * self._pause)

@@ -109,15 +109,13 @@ _ExitT = TypeVar("_ExitT", bound="Callable[..., Any]")
 
 
 class Again(NamedTuple):
-    """A lock whose hold a block shares with a block around it, and for how many seconds from then the lock is kept."""
+    """A lock whose hold a block shares with a block around it, and for how many seconds from then the lock is kept.
+
+    ``find_lock`` returns the lock's place and name, when the block is entered.
+    """
 
     find_lock: Callable[[], Hashable]
     at_least: float
-
-    @property
-    def lock(self) -> Hashable:
-        """The lock's place and name, looked up when the block is entered."""
-        return self.find_lock()
 
 
 class Entered(Protocol):
@@ -219,7 +217,7 @@ class _BaseBlock(Generic[_T]):
         if work is None:
             raise RuntimeError("this block was entered before: ask the client for a new one")
         self._locks = locks
-        outer = None if self._again is None else enter_again(self._again.lock)
+        outer = None if self._again is None else enter_again(self._again.find_lock())
         try:
             answer: Any = await locks.call_async(work) if outer is None else outer[0]
             if isinstance(answer, LockNotAcquired):
@@ -276,7 +274,7 @@ class _BaseBlock(Generic[_T]):
         self._holds = holds  # after the claims: the block may be in a variable
         if holds and self._again is not None:
             blocks = set() if outer is None else outer[2]
-            self._entry = SharedBlock(self._again.lock, blocks, None if leaving is None else self._leaving)
+            self._entry = SharedBlock(self._again.find_lock(), blocks, None if leaving is None else self._leaving)
             blocks.add(self._entry)
         self._entered = enter(*holds, shared=self._entry)
         return got

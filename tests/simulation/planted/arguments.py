@@ -41,7 +41,7 @@ ARGUMENTS: tuple[Mutant, ...] = (
     Mutant(
         name="an inner block is refused by a reentrant lock",
         file="singleton/clients/blocks.py",
-        old="outer = None if self._again is None else enter_again(self._again.lock)",
+        old="outer = None if self._again is None else enter_again(self._again.find_lock())",
         new="outer = None",
         breaks="an inner block of a reentrant lock is refused, or waits for its own outer block",
         among="clients",

@@ -12,7 +12,7 @@ import pytest
 
 from singleton.base.errors import StorageUnavailable
 from singleton.cli import silence
-from singleton.cli.silence import Outage, silence_told
+from singleton.cli.silence import AnswerWatch, Outage, silence_told
 from singleton.locking.line import Line
 from singleton.operating import container as container_module
 from singleton.operating.container import next_page
@@ -131,7 +131,7 @@ def test_an_outage_is_told_with_pauses_that_double_up_to_a_minute(
 ) -> None:
     second = 0
     monkeypatch.setattr("time.monotonic", lambda: float(second))
-    outage = Outage()
+    outage = Outage(AnswerWatch("https://x"))
     told: list[int] = []
     for second in range(300):
         outage.goes_on(StorageUnavailable("away"))
