@@ -31,7 +31,7 @@ _PATIENT: Final = 1.0
 """Seconds after which a request that is called off counts as not answered."""
 _REQUESTS: Final = (
     *("acquire", "renew", "release", "break_", "create", "read", "write", "put", "get"),
-    *("page", "shorten", "drop"),
+    *("page", "drop"),
 )
 
 

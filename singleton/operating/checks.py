@@ -72,7 +72,7 @@ _REQUESTS: Final = {
     "acquire": _LEASE,
     "renew": _LEASE,
     "release": _LEASE,
-    "shorten": _LEASE,
+    "break_": _LEASE,
     "write": ServiceRequest("Set Blob Metadata", f"data action {_CONTAINERS}/blobs/write", "w"),
     "read": ServiceRequest("Get Blob Properties", f"data action {_CONTAINERS}/blobs/read", "r"),
     "page": _LIST,
@@ -152,7 +152,7 @@ async def _rights(scratch: _ScratchBlobs) -> str:
     etag = await tried(scratch.store.write(name, mine, {"SingletonEpoch": "1"}, etag)) or etag
     await tried(scratch.store.renew(name, mine))
     await tried(scratch.store.page(scratch.prefix))
-    await tried(scratch.store.shorten(name, 0))
+    await tried(scratch.store.break_(name))
     await tried(scratch.store.release(name, mine))
     await tried(scratch.store.drop(name, etag))
     said = "; ".join(map(str, denied.values()))
@@ -299,5 +299,5 @@ async def clean_up(store: BlobStore, prefix: str, *, container: bool) -> None:
         return
     for blob in (await store.page(prefix)).entries:
         if blob.held:
-            await store.shorten(blob.name, 0)
+            await store.break_(blob.name)
         await store.drop(blob.name, blob.etag)

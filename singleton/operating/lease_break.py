@@ -152,7 +152,7 @@ class _Breaking:
         """Send the break, again after each write by the holder; None for a lease that has ended."""
         for number in range(_TRIES):
             try:
-                return await answered(lambda: self._store.shorten(self._name, after, self._seen.etag))
+                return await answered(lambda: self._store.break_(self._name, self._seen.etag, after))
             except StoreFailure as failure:
                 if failure.meaning != "changed":
                     raise

@@ -92,8 +92,8 @@ class AzureBlobLeaseStore:
         await self.judged(lease.release(**if_it_is(etag)))
         _etag(lease.etag)
 
-    async def break_(self, name: str, etag: str | None = None) -> None:
-        await self.judged(self._lease(name, None).break_lease(lease_break_period=0, **if_it_is(etag)))
+    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> int:
+        return int(await self.judged(self._lease(name, None).break_lease(lease_break_period=after, **if_it_is(etag))))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         return await self._with_container(lambda: self._upload(name, metadata))
@@ -190,9 +190,6 @@ class AzureBlobLeaseStore:
         entries = [_listed(blob) async for blob in found]
         token: str | None = getattr(pages, "continuation_token", None)
         return Page(entries=tuple(entries), marker=token or None, at=told[-1] if told else time.time())
-
-    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
-        return int(await self.judged(self._lease(name, None).break_lease(lease_break_period=after, **if_it_is(etag))))
 
     async def aclose(self) -> None:
         for closable in self._close_with:

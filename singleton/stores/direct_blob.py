@@ -51,8 +51,12 @@ class DirectBlobStore:
     async def evict(self, name: str, whose: str, etag: str) -> None:
         await self._ask_of_lease(name, "release", {"x-ms-lease-id": whose, "If-Match": etag}, 200)
 
-    async def break_(self, name: str, etag: str | None = None) -> None:
-        await self._break(name, 0, etag)
+    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> int:
+        headers = {} if after is None else {"x-ms-lease-break-period": str(after)}
+        if etag is not None:
+            headers["If-Match"] = etag
+        replied = await within(_PATIENCE, self._ask_of_lease(name, "break", headers, 202))
+        return _number(replied, "x-ms-lease-time")
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         return await self._with_container(lambda: self._make(name, metadata))
@@ -126,17 +130,6 @@ class DirectBlobStore:
         asking = self._wire.ask("GET", self._container, query, {}, 200, most=_LONGEST_PAGE)
         reply = await within(_PATIENCE, asking)
         return read_page(reply.body, reply.headers)
-
-    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
-        return _number(await within(_PATIENCE, self._break(name, after, etag)), "x-ms-lease-time")
-
-    async def _break(self, name: str, after: int | None, etag: str | None) -> Headers:
-        headers: dict[str, str] = {}
-        if after is not None:
-            headers["x-ms-lease-break-period"] = str(after)
-        if etag is not None:
-            headers["If-Match"] = etag
-        return await self._ask_of_lease(name, "break", headers, 202)
 
     async def _ask_of_lease(self, name: str, action: str, headers: Mapping[str, str], status: int) -> Headers:
         asked = {"x-ms-lease-action": action, **headers}

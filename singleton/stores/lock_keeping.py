@@ -45,13 +45,6 @@ class LockKeeping(Protocol):
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
         """List blobs whose names begin with ``prefix``, at most ``most`` of them, from where ``marker`` says."""
 
-    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
-        """Break any holder's lease on the blob, to end in ``after`` seconds (0 to 60); return the seconds left.
-
-        From now on the lease can't be renewed. With None the lease lasts as long as without a renewal; an endless lease
-        ends at once. A later call can only bring the end nearer. With an ETag, only if the blob has this ETag.
-        """
-
 
 class BlobStore(LeaseStore, ContentStore, NoteStore, LogStore, LockKeeping, Protocol):
     """Every request to a container."""

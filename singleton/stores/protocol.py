@@ -182,8 +182,12 @@ class LeaseStore(Protocol):
     async def evict(self, name: str, whose: str, etag: str) -> None:
         """Release the lease of another process by its id, if the blob has this ETag (judged first)."""
 
-    async def break_(self, name: str, etag: str | None = None) -> None:
-        """End the lease at once, without its id. With an ETag, only if the blob has this ETag (judged first)."""
+    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> int:
+        """Break any holder's lease on the blob, to end in ``after`` seconds (0 to 60); return the seconds left.
+
+        From now on the lease can't be renewed. With None the lease lasts as long as without a renewal; an endless lease
+        ends at once. A later call can only bring the end nearer. With an ETag, only if the blob has it (judged first).
+        """
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         """Make an empty blob with this metadata, and its container where missing; return the blob's state.

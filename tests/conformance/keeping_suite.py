@@ -78,14 +78,14 @@ async def a_lease_without_end_is_told(box: Container) -> None:
     await box.store.create("job")
     await box.store.acquire("job", A, -1)
     assert (await box.listed("job")).endless
-    assert await told(box.store.shorten("job", None)) == "0"
+    assert await told(box.store.break_("job", None, None)) == "0"
     assert await outcome(box.store.acquire("job", B, 15)) == "ok"
 
 
 async def a_break_without_a_period_leaves_the_rest_of_the_lease_and_ends_its_renewals(box: Container) -> None:
     await box.store.create("job")
     await box.store.acquire("job", A, 15)
-    assert 14 <= int(await told(box.store.shorten("job", None))) <= 15
+    assert 14 <= int(await told(box.store.break_("job", None, None))) <= 15
     assert await told(box.store.renew("job", A)) == "LeaseIsBrokenAndCannotBeRenewed"
     assert await outcome(box.store.acquire("job", B, 15)) == "409 held"
     assert await state_of(box.store, "job") == "breaking"
@@ -96,9 +96,9 @@ async def a_break_without_a_period_leaves_the_rest_of_the_lease_and_ends_its_ren
 async def a_break_can_only_bring_the_end_nearer(box: Container) -> None:
     await box.store.create("job")
     await box.store.acquire("job", A, 60)
-    assert 59 <= int(await told(box.store.shorten("job", None))) <= 60
+    assert 59 <= int(await told(box.store.break_("job", None, None))) <= 60
     for asked, left in ((10, 10), (30, 10), (5, 5), (None, 5), (0, 0)):
-        assert left - 1 <= int(await told(box.store.shorten("job", asked))) <= left, asked
+        assert left - 1 <= int(await told(box.store.break_("job", None, asked))) <= left, asked
     assert await outcome(box.store.acquire("job", B, 15)) == "ok"
 
 
@@ -106,9 +106,9 @@ async def a_break_is_refused_where_somebody_wrote_meanwhile(box: Container) -> N
     await box.store.create("job")
     etag = await box.store.acquire("job", A, 15)
     await box.store.write("job", A, {"One": "1"}, etag)
-    assert await told(box.store.shorten("job", 0, etag)) == "ConditionNotMet"
+    assert await told(box.store.break_("job", etag, 0)) == "ConditionNotMet"
     assert await state_of(box.store, "job") == "leased"
-    assert await told(box.store.shorten("job", 0, (await box.listed("job")).etag)) == "0"
+    assert await told(box.store.break_("job", (await box.listed("job")).etag, 0)) == "0"
 
 
 async def a_blob_that_nobody_uses_is_deleted_on_the_etag_that_was_listed(box: Container) -> None:
@@ -134,7 +134,7 @@ async def a_blob_on_which_somebody_has_the_lease_is_not_deleted(box: Container) 
     await box.store.acquire("job", A, 15)
     etag = (await box.listed("job")).etag
     assert await told(box.store.drop("job", etag)) == "LeaseIdMissing"
-    await box.store.shorten("job", None)
+    await box.store.break_("job", None, None)
     assert await told(box.store.drop("job", etag)) == "LeaseIdMissing", "nor while it is being broken"
     assert await outcome(box.store.release("job", A)) == "ok"
 
@@ -142,7 +142,7 @@ async def a_blob_on_which_somebody_has_the_lease_is_not_deleted(box: Container) 
 async def a_blob_whose_lease_was_broken_can_be_deleted(box: Container) -> None:
     await box.store.create("job")
     await box.store.acquire("job", A, 15)
-    await box.store.shorten("job", 0)
+    await box.store.break_("job")
     await box.store.drop("job", (await box.listed("job")).etag)
     assert await told(box.store.renew("job", A)) == "BlobNotFound"
 

@@ -88,8 +88,8 @@ class _RenewalsDoNothing(MemoryLeaseStore):
 
 
 class _BreaksAreImmediate(MemoryLeaseStore):
-    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> None:
-        await super().break_(name, etag, 0 if after is None or after <= 60 else after)
+    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> int:
+        return await super().break_(name, etag, 0 if after is None or after <= 60 else after)
 
 
 class _EditsKeepEndedLeases(MemoryLeaseStore):

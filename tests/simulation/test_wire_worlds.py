@@ -172,7 +172,7 @@ def test_every_call_of_a_store_travels_by_every_way_in(seed: int) -> None:
     content = run(store.get(name, A, 100_000))
     assert (content.blob.etag, content.body, content.blob.size) == (etag, b"{}" * 40_000, 80_000)
     assert run(store.get(name, None, 10)).body == b""
-    assert run(store.shorten(name, 5)) == 5
+    assert run(store.break_(name, None, 5)) == 5
     run(store.break_(name))
     assert run(store.read(name)).lease == "broken"
     run(store.release(name, A))

@@ -66,8 +66,6 @@ async def _done(model: MemoryLeaseStore, call: str, name: str, args: tuple[Any, 
     match call, args:
         case "label", (metadata, ""):  # no condition: of an operator
             return model.edit(name, metadata)
-        case "break_", (etag, after):
-            return await model.shorten(name, after, etag)
         case _ if call == CONTAINER:
             raise StoreFailure(409, "ContainerAlreadyExists")
     result = await getattr(model, call)(name, *args)

@@ -127,8 +127,8 @@ class Network:
     async def evict(self, name: str, whose: str, etag: str) -> None:
         await self._send("evict", name, whose, lambda: self.service.evict(name, whose, etag))
 
-    async def break_(self, name: str, etag: str | None = None) -> None:
-        await self._send("break", name, None, lambda: self.service.break_(name, etag))
+    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> int:
+        return await self._send("break", name, None, lambda: self.service.break_(name, etag, after))
 
     async def create(self, name: str, metadata: Mapping[str, str] = NOTHING) -> BlobState | None:
         return await self._send("create", name, None, lambda: self.service.create(name, metadata))
@@ -147,9 +147,6 @@ class Network:
 
     async def page(self, prefix: str, marker: str | None = None, most: int = 5000) -> Page:
         return await self._send("page", prefix, None, lambda: self.service.page(prefix, marker, most))
-
-    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
-        return await self._send("shorten", name, None, lambda: self.service.shorten(name, after, etag))
 
     async def note(self, name: str, metadata: Mapping[str, str]) -> None:
         await self._send("note", name, None, lambda: self.service.note(name, metadata))

@@ -262,13 +262,13 @@ async def an_operators_break_without_a_period_leaves_the_rest_and_a_later_one_on
     store, name = fixture.store, fixture.name
     old = (await store.read(name)).etag
     changed = await store.write(name, A, {"One": "1"}, old)
-    assert await outcome(store.shorten(name, 0, old)) == "412 changed"
-    assert 10 <= await store.shorten(name, None, changed) <= 15
+    assert await outcome(store.break_(name, old, 0)) == "412 changed"
+    assert 10 <= await store.break_(name, changed, None) <= 15
     assert await outcome(store.renew(name, A)) == "409 lost"
     assert await outcome(fixture.other.acquire(name, B, 15)) == "409 held"
-    assert await store.shorten(name, 5) <= 5
-    assert await store.shorten(name, 30) <= 5
-    await store.shorten(name, 0)
+    assert await store.break_(name, None, 5) <= 5
+    assert await store.break_(name, None, 30) <= 5
+    await store.break_(name)
     await fixture.other.acquire(name, B, 15)
 
 

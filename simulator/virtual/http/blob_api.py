@@ -26,12 +26,10 @@ _CODES: Final = {500: "InternalError", 503: "ServerBusy", 403: "AuthenticationFa
 """What the service says if a fault names only a status. Other answers come from a proxy before it, without a code."""
 _SUCCESS: Final = {
     **dict.fromkeys(("acquire", "create", CONTAINER, "note", "put", "start_log", "append"), 201),
-    **dict.fromkeys(("break_", "remove", "drop", "shorten"), 202),
+    **dict.fromkeys(("break_", "remove", "drop"), 202),
 }
 _ALL: Final = 2**40
 """Bytes of content, at most: a request names no limit."""
-_AS_ASKED: Final = frozenset({"shorten", "tail"})
-"""Calls that the model tells from others, though a request does not."""
 _STATUS: Final = {"leased": "locked", "breaking": "locked"}
 
 
@@ -151,12 +149,11 @@ def _lease_asked(action: str, request: HeardRequest) -> tuple[Any, ...]:
 
 
 def heard_as(asked: AskedCall) -> AskedCall:
-    """Return how the service hears a call: `break_` and `shorten` are one request, and so are others."""
+    """Return how the service hears a call: with all arguments; and `noted` is the request of `read`."""
     call, name, args = asked
     match call:
-        case "break_" | "shorten":
-            after, etag = (0, args[0]) if call == "break_" else args
-            return AskedCall("break_", name, (etag, after))
+        case "break_":
+            return AskedCall("break_", name, (*args, *(None, 0)[len(args) :]))
         case "noted":
             return AskedCall("read", name)
         case "get":
@@ -284,7 +281,7 @@ class Containers:
             return None
         if container not in self._made:
             raise StoreFailure(404, "ContainerNotFound")
-        result = self._execute(machine, *(asked if asked is not None and asked.call in _AS_ASKED else heard))
+        result = self._execute(machine, *(asked if asked is not None and asked.call == "tail" else heard))
         if heard.call == "tail" and not result.body:
             raise StoreFailure(416, BEYOND)
         return result

@@ -159,6 +159,6 @@ class _WatchedStore(DirectBlobStore):
 
 for _name in (
     *("acquire", "renew", "release", "evict", "break_", "create", "read", "write", "put", "get", "start_log", "append"),
-    *("tail", "label", "drop", "note", "noted", "remove", "page", "shorten"),
+    *("tail", "label", "drop", "note", "noted", "remove", "page"),
 ):
     setattr(_WatchedStore, _name, _watched(getattr(DirectBlobStore, _name)))

@@ -258,7 +258,6 @@ class NetworkStore:
     label = _sent(MemoryLeaseStore.label)
     drop = _sent(MemoryLeaseStore.drop)
     page = _sent(MemoryLeaseStore.page)
-    shorten = _sent(MemoryLeaseStore.shorten)
 
     async def aclose(self) -> None:
         """See ``LeaseStore.aclose``."""

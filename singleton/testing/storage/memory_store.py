@@ -115,11 +115,7 @@ class MemoryLeaseStore:
         blob = self._owned(name, whose)
         blob.lease_id, blob.breaks = None, None
 
-    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> None:
-        """See ``LeaseStore.break_``. An operator may let the lease go on ``after`` seconds, or (None) to its end."""
-        await type(self).shorten(self, name, after, etag)  # one request: a counter on the instance would count two
-
-    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> int:
         now = self._begin("break")
         if after is not None and not 0 <= after <= LONGEST_BREAK:
             raise StoreFailure(400, "InvalidHeaderValue", f"break period {after}: 0 to {LONGEST_BREAK} s")

@@ -334,12 +334,12 @@ def test_watching_tells_of_a_break_and_of_the_next_holder_though_it_left_no_stam
     def step(_: float) -> None:
         match next(looks):
             case 1:
-                thread.do(lambda: thread.memory.shorten("job", 20))
+                thread.do(lambda: thread.memory.break_("job", None, 20))
             case 2:
                 thread.push_clock(21)
                 thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
             case 3:
-                thread.do(lambda: thread.memory.shorten("job", 20))
+                thread.do(lambda: thread.memory.break_("job", None, 20))
             case 4:
                 pass
             case 5:
@@ -357,7 +357,7 @@ def test_watching_tells_of_a_break_and_of_the_next_holder_though_it_left_no_stam
     thread.taken_by_another_process("job2")
     assert locks("watch", "job2", "--for", "0s") == 0
     assert "job2: a holder that is not recorded has it\n" in locks.out
-    thread.do(lambda: thread.memory.shorten("job2", 20))
+    thread.do(lambda: thread.memory.break_("job2", None, 20))
     assert locks("watch", "job2", "--for", "0s") == 0
     assert "job2: a holder that is not recorded loses it: its lease was broken\n" in locks.out
 
@@ -435,21 +435,21 @@ def test_the_default_says_that_nobody_gets_in_beside_the_holder_and_what_only_ou
 def test_a_lock_that_went_on_to_the_next_one_is_not_said_to_be_nobodys(
     thread: LockThread, locks: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shorten = thread.memory.shorten
+    shorten = thread.memory.break_
 
     def taken(epoch: str, owner: str) -> None:
         stamped(thread, "job", SingletonEpoch=epoch, SingletonHost="vm", FunctionInstance=owner)
         thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
 
-    async def too_late(name: str, after: int | None, etag: str | None = None) -> int:
+    async def too_late(name: str, etag: str | None = None, after: int | None = 0) -> int:
         await thread.memory.release("job", FOREIGN)
         next_one = {"SingletonEpoch": "8", "SingletonHost": "vm", "FunctionInstance": "b"}
         thread.memory.edit("job", next_one)
         await thread.memory.acquire("job", FOREIGN, 60)
-        return await shorten(name, after, etag)
+        return await shorten(name, etag, after)
 
     taken("7", "a")
-    monkeypatch.setattr(thread.memory, "shorten", too_late)
+    monkeypatch.setattr(thread.memory, "break_", too_late)
     assert locks("break", "job") == 1
     assert locks.out.splitlines() == [
         "job changed hands before the break arrived; nothing was broken.",

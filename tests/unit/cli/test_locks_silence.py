@@ -183,7 +183,7 @@ def test_an_outage_while_the_operator_holds_a_lock_is_told_and_named_as_the_caus
         (("lift-epochs",), "acquire"),
         (("sweep", "--older-than", "1m"), "drop"),
         (("hold", SHIP, "--reason", "x", "--for", "0s"), "acquire"),
-        (("break", SHIP), "shorten"),
+        (("break", SHIP), "break_"),
         (("show", SHIP), "page"),
     ],
 )

@@ -204,8 +204,8 @@ async def test_what_an_operator_asks_for_is_counted_too(recorded: Metrics, http:
     )
     async with aclosing(counted(open_container(nowhere, "locks", http), "blob")) as store:
         with pytest.raises(StoreFailure):
-            await store.shorten("a", None)
-    assert recorded.counts("singleton.storage.requests", "operation", "status") == {("blob.shorten", "none"): 1}
+            await store.break_("a", None, None)
+    assert recorded.counts("singleton.storage.requests", "operation", "status") == {("blob.break", "none"): 1}
 
 
 def test_a_request_without_an_answer_is_counted_as_such(recorded: Metrics) -> None:

@@ -60,7 +60,7 @@ BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
         (("page",), "note", f"List Blobs is denied (403 {DENIED.code}): it needs the data action {BLOBS}/read", 1),
         (("write",), "failed", f"it needs the data action {BLOBS}/write; of a SAS, the permission w", 0),
         (("create",), "failed", "Put Blob is denied", 0),
-        (("acquire", "renew", "release", "shorten"), "failed", "Lease Blob is denied", 0),
+        (("acquire", "renew", "release", "break_"), "failed", "Lease Blob is denied", 0),
     ],
 )
 def test_a_missing_right_is_named_and_what_it_is_not_needed_for_is_examined(
@@ -76,7 +76,7 @@ def test_a_missing_right_is_named_and_what_it_is_not_needed_for_is_examined(
 
 
 def test_all_rights_that_are_missing_are_named_at_once() -> None:
-    said = examined(_Denying(("create", "acquire", "read", "drop", "shorten"), DENIED), leave=True)["rights"].said
+    said = examined(_Denying(("create", "acquire", "read", "drop", "break_"), DENIED), leave=True)["rights"].said
     for request in ("Put Blob", "Lease Blob", "Get Blob Properties", "Delete Blob"):
         assert f"{request} is denied" in said
 

@@ -125,7 +125,7 @@ async def test_a_lock_that_is_broken_while_it_is_lifted_is_to_be_lifted_again() 
     network.plan("write", Fate(up=1.0))
     lifting = asyncio.create_task(a_lift(network))
     await asyncio.sleep(0.5)
-    await network.service.shorten("a", 0)
+    await network.service.break_("a")
     assert await lifting == Lifted(held=1)
 
 

@@ -123,14 +123,14 @@ async def test_nobody_is_broken_who_got_the_lock_after_it_was_looked_at() -> Non
     """The break names the ETag of the stamp that was read."""
     network = Network()
     first = await lock_on(network).acquire()
-    arrive = network.service.shorten
+    arrive = network.service.break_
 
-    async def too_late(name: str, after: int | None, etag: str | None = None) -> int:
+    async def too_late(name: str, etag: str | None = None, after: int | None = 0) -> int:
         await release_now.wait()
-        return await arrive(name, after, etag)
+        return await arrive(name, etag, after)
 
     release_now = asyncio.Event()
-    network.shorten = too_late  # type: ignore[method-assign]
+    network.break_ = too_late  # type: ignore[method-assign]
     breaking = asyncio.create_task(break_hold(network, NAME))
     await asyncio.sleep(0.1)
     await release(first)
@@ -169,7 +169,7 @@ async def test_a_lock_that_is_free_is_nobodys_and_one_that_was_never_there_an_er
 async def test_a_break_whose_answer_is_lost_is_asked_for_again() -> None:
     network = Network()
     async with held(lock_on(network)):
-        network.plan("shorten", answered(503), LOST_REPLY)
+        network.plan("break", answered(503), LOST_REPLY)
         broken = await break_hold(network, NAME)
         assert isinstance(broken, Broken)
         assert 0 < broken.free_in < 15
@@ -179,7 +179,7 @@ async def test_a_break_whose_answer_is_lost_is_asked_for_again() -> None:
 async def test_storage_that_denies_is_no_free_lock() -> None:
     network = Network()
     async with held(lock_on(network)):
-        network.plan("shorten", answered(403, "AuthorizationPermissionMismatch"))
+        network.plan("break", answered(403, "AuthorizationPermissionMismatch"))
         with pytest.raises(StorageDenied, match="denies access"):
             await break_hold(network, NAME)
 
@@ -198,12 +198,12 @@ class Busy(Network):
         self._before = before
         self.asked = 0
 
-    async def shorten(self, name: str, after: int | None, etag: str | None = None) -> int:
+    async def break_(self, name: str, etag: str | None = None, after: int | None = 0) -> int:
         self.asked += 1
         happens = self._before.get(f"on_{self.asked}") or self._before.get("always")
         if happens is not None:
             await happens()
-        return await super().shorten(name, after, etag)
+        return await super().break_(name, etag, after)
 
 
 async def a_service(**metadata: str) -> MemoryLeaseStore:
@@ -236,7 +236,7 @@ async def test_a_holder_with_failover_that_writes_all_the_time_is_broken_like_an
     """As over a slow line: between the look and the break there is a touch."""
     service = MemoryLeaseStore()
     far, near = Network(service), Network(service)
-    for call in ("read", "shorten"):
+    for call in ("read", "break"):
         far.always(call, Fate(up=0.2, down=0.2))
     holds = [await lock_on(near, name=f"{NAME}.{number}", failover=2.0).acquire(owner="me") for number in range(8)]
     await asyncio.sleep(9)
@@ -249,7 +249,7 @@ async def test_a_holder_with_failover_that_writes_all_the_time_is_broken_like_an
         assert broken.holder.owner == "me"
         assert broken.free_in <= (4 if number % 2 else 15)
         assert (broken.together > 0) is bool(number % 2)
-    assert len(far.sent("shorten")) > 12, "nothing was written between"
+    assert len(far.sent("break")) > 12, "nothing was written between"
     await asyncio.sleep(20)
     assert service.leased() == {}
     for hold in holds:

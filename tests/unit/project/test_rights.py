@@ -104,7 +104,6 @@ async def locks(wire: Wire, http: str, *, keeper: bool) -> set[str]:
         assert set(failures) == methods(NoteStore), "a request whose right is not known"
         asked: dict[str, Callable[[], Awaitable[object]]] = {
             "page": lambda: store.page("locks/"),
-            "shorten": lambda: store.shorten("job", None, "etag"),
         }
         assert set(asked) == methods(LockKeeping), "a request whose right is not known"
         requests |= failures | asked | {"drop": lambda: store.drop("job", "etag")}

@@ -39,8 +39,8 @@ ASKS: dict[str, Ask] = {
     "noted": lambda store, name: store.noted(name),
     "remove": lambda store, name: store.remove(name),
     "page": lambda store, name: store.page(name, "a marker/+", 7),
-    "shorten": lambda store, name: store.shorten(name, 10, '"0x1"'),
-    "shorten to its end": lambda store, name: store.shorten(name, None),
+    "break in ten seconds": lambda store, name: store.break_(name, '"0x1"', 10),
+    "break at its end": lambda store, name: store.break_(name, None, None),
 }
 NAMES = ["locks/app/Host.Functions.Ship.A-1", "a b/ü%2F+x'!()*~,;:@$&=?#[]", "x.y/.z", "%41%", "日本/€"]
 

@@ -263,7 +263,7 @@ async def test_whatever_a_reply_says_it_is_an_answer_or_a_failure(headers: dict[
         store.create("job"),
         store.read("job"),
         store.noted("job"),
-        store.shorten("job", 10),
+        store.break_("job", None, 10),
         store.page("job"),
     ):
         with suppress(StoreFailure):
