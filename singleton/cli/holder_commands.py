@@ -20,6 +20,7 @@ from singleton.locking.holder import holder
 from singleton.operating.lease_break import Passed, end_hold
 from singleton.operating.locks import lock_of_seat
 from singleton.stores.lock_keeping import LONGEST_BREAK
+from singleton.stores.stamps import header_safe
 
 if TYPE_CHECKING:
     from singleton.base.hold import Hold
@@ -73,12 +74,8 @@ def _as_kept(reason: str) -> str:
     if not reason.strip():
         raise click.UsageError("--reason is empty: say why you hold the lock, for those who wait for it")
     plainer = unicodedata.normalize("NFKD", reason.replace("ß", "ss"))
-    kept = "".join(
-        char if char.isascii() and char.isprintable() else " " if char.isspace() else "?"
-        for char in plainer
-        if not unicodedata.combining(char)
-    )
-    kept = " ".join(kept.split())
+    letters = "".join(char for char in plainer if not unicodedata.combining(char))
+    kept = header_safe(" ".join(letters.split()))
     if not kept.strip("? "):
         raise click.UsageError(
             f"--reason is {quoted(reason)}: use ASCII letters, because a blob's metadata keeps no others"
