@@ -47,6 +47,7 @@ GROUPS = {
     "tests/integration/test_worker_tools.py": "tools",
     "tests/simulation/test_drawn_arguments.py": "drawn",
 }
+QUICK = ("tests/unit/", "tests/conformance/")
 COMPUTING = ("gw0", "gw1")
 """Workers that begin with the last tests, which compute; the others begin with those that wait."""
 # Threads that outlive a test on purpose: one for each process, or of a pool that its event loop ends.
@@ -93,7 +94,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _group(nodeid: str) -> str:
-    return next((group for start, group in GROUPS.items() if nodeid.startswith(start)), nodeid)
+    """Return the group of a test: of a quick one its file, as the scheduler looks at all groups after each test."""
+    own = nodeid.partition("::")[0] if nodeid.startswith(QUICK) else nodeid
+    return next((group for start, group in GROUPS.items() if nodeid.startswith(start)), own)
 
 
 def _refused(*_: object, **__: object) -> None:
