@@ -10,7 +10,7 @@ from singleton.locking.holder import answered
 from singleton.stores.protocol import MOST_LISTED, StoreFailure
 
 if TYPE_CHECKING:
-    from singleton.stores.lock_keeping import Listed, LockKeeping, Page
+    from singleton.stores.lock_keeping import BlobStore, Listed, Page
 
 
 NO_CONTAINER: Final = "no container"
@@ -22,7 +22,7 @@ PATIENT: Final = 60.0
 
 
 async def next_page(
-    keeping: LockKeeping,
+    store: BlobStore,
     container: str,
     prefix: str,
     marker: str | None,
@@ -32,7 +32,7 @@ async def next_page(
 ) -> Page:
     """Read the page behind this marker, or the first; ``answer``: seconds for the page, all tries together."""
     try:
-        return await answered(lambda: keeping.page(prefix, marker, most), call=_CALL, answer=answer)
+        return await answered(lambda: store.page(prefix, marker, most), call=_CALL, answer=answer)
     except StoreFailure as failure:
         if failure.meaning == "missing":
             raise StorageError(
@@ -44,8 +44,8 @@ async def next_page(
         raise storage_error(container, failure, what="the listing of container") from failure
 
 
-async def find(keeping: LockKeeping, container: str, name: str, *, answer: float) -> tuple[Listed | None, float]:
+async def find(store: BlobStore, container: str, name: str, *, answer: float) -> tuple[Listed | None, float]:
     """Return the blob of this name, or None, and the service's clock in seconds. ``StorageError``: as ``next_page``."""
-    page = await next_page(keeping, container, name, None, 1, answer=answer)
+    page = await next_page(store, container, name, None, 1, answer=answer)
     found = next((blob for blob in page.entries if blob.name == name), None)
     return found, page.at

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from singleton.base.kinds import Level
     from singleton.operating.locks import LockInfo, Met
     from singleton.settings.options import SingletonOptions
-    from singleton.stores.lock_keeping import LockKeeping
+    from singleton.stores.lock_keeping import BlobStore
 
 
 def scope_values(scope: object) -> tuple[str, ...]:
@@ -126,11 +126,11 @@ _ANSWER: Final = 10.0
 """Seconds for the search for suggestions: the error is true without suggestions, too."""
 
 
-async def no_such_lock(keeping: LockKeeping, container: str, name: str) -> StorageError:
+async def no_such_lock(store: BlobStore, container: str, name: str) -> StorageError:
     """Return the error for a lock that does not exist."""
     like: list[str] = []
     with contextlib.suppress(SingletonError):
-        like = await names_like(keeping, container, name, answer=_ANSWER)
+        like = await names_like(store, container, name, answer=_ANSWER)
     return StorageError(lock_is_missing(container, name, like), lock=name, reason=NO_LOCK, status=404)
 
 
@@ -142,19 +142,19 @@ def lock_is_missing(container: str, name: str, like: Iterable[str]) -> str:
     )
 
 
-async def warn_of_nothing(keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str) -> None:
+async def warn_of_nothing(store: BlobStore, container: str, met: Met, function: str | None, prefix: str) -> None:
     """Log a warning where a listing has nothing of what was asked for. See ``nothing_listed``."""
     with contextlib.suppress(SingletonError):
-        if (said := await nothing_listed(keeping, container, met, function, prefix, answer=_ANSWER)) is not None:
+        if (said := await nothing_listed(store, container, met, function, prefix, answer=_ANSWER)) is not None:
             _log.warning("%s", said)
 
 
 async def nothing_listed(
-    keeping: LockKeeping, container: str, met: Met, function: str | None, prefix: str, *, answer: float
+    store: BlobStore, container: str, met: Met, function: str | None, prefix: str, *, answer: float
 ) -> str | None:
     """Say what is wrong with a function or a prefix that no lock has; None: nothing, or there is no lock at all yet."""
     if not met.locks:
-        return await prefix_is_missing(keeping, container, prefix, answer=answer) if prefix else None
+        return await prefix_is_missing(store, container, prefix, answer=answer) if prefix else None
     if function is None or function in met.functions or met.unsure:
         return None
     among = f" with a name that begins with {prefix!r}" if prefix else ""
@@ -164,9 +164,9 @@ async def nothing_listed(
     return f"there is no lock of function {function!r}{among} in container {container!r}{hint}"
 
 
-async def prefix_is_missing(keeping: LockKeeping, container: str, prefix: str, *, answer: float) -> str | None:
+async def prefix_is_missing(store: BlobStore, container: str, prefix: str, *, answer: float) -> str | None:
     """Return the error text for a prefix without locks; None: the container has no lock yet."""
-    like = await prefixes_like(keeping, container, prefix, answer=answer)
+    like = await prefixes_like(store, container, prefix, answer=answer)
     if like is None:
         return None
     return f"no lock in container {container!r} has a name that begins with {prefix!r}{_hint(like)}"
@@ -185,7 +185,7 @@ _WORD: Final = re.compile(r"\w+")
 _PART: Final = re.compile(r"(?<=[/.])")
 
 
-async def names_like(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[str]:
+async def names_like(store: BlobStore, container: str, name: str, *, answer: float) -> list[str]:
     """Return a few names of locks as suggestions for a name without a blob.
 
     First the locks of the function of this name, and names with this end; else names with a similar spelling; else
@@ -197,7 +197,7 @@ async def names_like(keeping: LockKeeping, container: str, name: str, *, answer:
     close: list[str] = []
     parts: list[str] = []
     for prefix in _beginnings(name):
-        locks = await _some(keeping, container, prefix, answer)
+        locks = await _some(store, container, prefix, answer)
         names.update(lock.name for lock in locks)
         exact += [lock.name for lock in locks if name in (lock.function, lock.name.rpartition("/")[2])]
         parts += [lock.name for lock in locks if typed and _has_words(lock.name, typed)]
@@ -217,14 +217,14 @@ def _has_words(name: str, typed: Iterable[str]) -> bool:
     return all(any(word.startswith(begin) for word in words) for begin in typed)
 
 
-async def prefixes_like(keeping: LockKeeping, container: str, prefix: str, *, answer: float) -> list[str] | None:
+async def prefixes_like(store: BlobStore, container: str, prefix: str, *, answer: float) -> list[str] | None:
     """Return a few beginnings of names as suggestions for a prefix without locks.
 
     None: the container has no lock at all, so the prefix may be right.
     """
     found: set[str] = set()
     for start in _beginnings(prefix):
-        for lock in await _some(keeping, container, start, answer):
+        for lock in await _some(store, container, start, answer):
             ends = [match.start() for match in _PART.finditer(lock.name)]
             found.update(lock.name[:end] for end in (*ends, len(lock.name)))
         if close := difflib.get_close_matches(prefix, found, n=_SHOWN):
@@ -233,9 +233,9 @@ async def prefixes_like(keeping: LockKeeping, container: str, prefix: str, *, an
     return holding[:1] if found else None
 
 
-async def slots_of(keeping: LockKeeping, container: str, name: str, *, answer: float) -> list[LockInfo]:
+async def slots_of(store: BlobStore, container: str, name: str, *, answer: float) -> list[LockInfo]:
     """Return the slots of the semaphore of this name, in the order of their numbers."""
-    slots = [lock for lock in await _some(keeping, container, slot_name(name, 0)[:-1], answer) if is_slot(lock, name)]
+    slots = [lock for lock in await _some(store, container, slot_name(name, 0)[:-1], answer) if is_slot(lock, name)]
     return sorted(slots, key=lambda lock: int(lock.name.rpartition("-")[2]))
 
 
@@ -251,6 +251,6 @@ def _beginnings(text: str) -> list[str]:
     return list(dict.fromkeys((text[: len(folder) + 3], folder, "")))
 
 
-async def _some(keeping: LockKeeping, container: str, prefix: str, answer: float) -> list[LockInfo]:
-    page = await next_page(keeping, container, prefix, None, _READ, answer=answer)
+async def _some(store: BlobStore, container: str, prefix: str, answer: float) -> list[LockInfo]:
+    page = await next_page(store, container, prefix, None, _READ, answer=answer)
     return [lock for blob in page.entries if (lock := lock_info(blob, container)) is not None]

@@ -1,8 +1,4 @@
-"""The requests of operators to a container: list the locks, end a lease, delete an unused blob.
-
-No lock needs these requests, so their protocol is beside ``LeaseStore``. A method is one request, on the conditions
-of the arguments, and may raise ``StoreFailure``.
-"""
+"""All requests to a container: those of locks, of content, of notes and of logs; and the listing for operators."""
 
 from __future__ import annotations
 
@@ -39,12 +35,8 @@ class Page:
     at: float
 
 
-class LockKeeping(Protocol):
-    """What an operator may ask of the container of a ``LeaseStore``."""
+class BlobStore(LeaseStore, ContentStore, NoteStore, LogStore, Protocol):
+    """Every request to a container."""
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
         """List blobs whose names begin with ``prefix``, at most ``most`` of them, from where ``marker`` says."""
-
-
-class BlobStore(LeaseStore, ContentStore, NoteStore, LogStore, LockKeeping, Protocol):
-    """Every request to a container."""

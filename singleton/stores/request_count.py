@@ -13,13 +13,12 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from singleton.stores.lock_keeping import LockKeeping
+    from singleton.stores.lock_keeping import BlobStore
     from singleton.stores.message_store import MessageStore
-    from singleton.stores.protocol import LeaseStore
 
     CountRequest = Callable[[str, str], None]
 
-_StoreT = TypeVar("_StoreT", bound="LeaseStore | LockKeeping | MessageStore")
+_StoreT = TypeVar("_StoreT", bound="BlobStore | MessageStore")
 
 _counters: tuple[CountRequest, ...] = ()
 

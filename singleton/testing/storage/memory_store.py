@@ -208,7 +208,7 @@ class MemoryLeaseStore:
         self.delete(name)
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
-        """See ``LockKeeping.page``; the marker is the name of the last entry before."""
+        """See ``BlobStore.page``; the marker is the name of the last entry before."""
         now = self._begin("page")
         names = sorted(name for name in self._blobs if name.startswith(prefix) and name > (marker or ""))
         entries = tuple(self._seen(name, now) for name in names[:most])

@@ -12,7 +12,7 @@ import pytest
 from singleton.runtime.accounts.stores import open_container, open_queue, open_through_sdk
 from singleton.settings.connection import StorageAccount
 from singleton.stores.http.connections import Connections
-from singleton.stores.lock_keeping import LockKeeping
+from singleton.stores.lock_keeping import BlobStore
 from singleton.stores.message_store import MessageStore
 from singleton.stores.protocol import LeaseStore, NoteStore, StoreFailure
 from tests.support.arm import parsed
@@ -105,7 +105,7 @@ async def locks(wire: Wire, http: str, *, keeper: bool) -> set[str]:
         asked: dict[str, Callable[[], Awaitable[object]]] = {
             "page": lambda: store.page("locks/"),
         }
-        assert set(asked) == methods(LockKeeping), "a request whose right is not known"
+        assert set(asked) == methods(BlobStore), "a request whose right is not known"
         requests |= failures | asked | {"drop": lambda: store.drop("job", "etag")}
     async with aclosing(store):
         return await rights_of(*requests.values(), wire=wire, service="blob")
