@@ -212,7 +212,8 @@ class Seat:
             return False if self.waits and not again else None
         taking = self._next(partial(self._take, owner, again=again))
         try:
-            return await asyncio.shield(taking)
+            await asyncio.wait((taking,))
+            return taking.result()
         except asyncio.CancelledError:
             taking.add_done_callback(lambda task: task.cancelled() or task.exception())  # asyncio logs an unread error
             self.leave()
