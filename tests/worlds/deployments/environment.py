@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,40 +15,34 @@ if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
 
 
-class _OfTheHost(dict[str, str]):
-    """``os.environ``, for as long as a world lasts: the settings of the host on which the code runs."""
+class _OfTheHost(MutableMapping[str, str]):
+    """``os.environ``, for as long as a world lasts: the settings of the host on which the code runs.
+
+    No subclass of ``dict``, whose copies and comparisons would have the settings from outside.
+    """
 
     def __init__(self, outside: Mapping[str, str], settings: Mapping[Machine, Mapping[str, str]]) -> None:
-        super().__init__(outside)
+        self._outside = dict(outside)
         self._settings = settings
 
-    def _here(self) -> Mapping[str, str] | None:
+    def _here(self) -> Mapping[str, str]:
         machine = HOST.get()
-        return None if machine is None else self._settings.get(machine)
+        return self._outside if machine is None else self._settings.get(machine, self._outside)
 
     def __getitem__(self, name: str) -> str:
-        here = self._here()
-        return super().__getitem__(name) if here is None else here[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        here = self._here()
-        return super().get(name, default) if here is None else here.get(name, default)
+        return self._here()[name]
 
     def __iter__(self) -> Iterator[str]:
-        here = self._here()
-        return super().__iter__() if here is None else iter(here)
+        return iter(self._here())
 
-    def keys(self) -> Any:
-        return [*self]
+    def __len__(self) -> int:
+        return len(self._here())
 
-    @property
-    def _data(self) -> Mapping[str, str]:
-        """What is behind the mapping, as `os.environ` has it."""
-        return {name: self[name] for name in self}
+    def __setitem__(self, name: str, value: str) -> None:
+        self._outside[name] = value
 
-    def __contains__(self, name: object) -> bool:
-        here = self._here()
-        return super().__contains__(name) if here is None else name in here
+    def __delitem__(self, name: str) -> None:
+        del self._outside[name]
 
 
 @contextmanager
