@@ -159,6 +159,7 @@ class Seat:
         self._work: asyncio.Task[Any] | None = None
         self._lease: Lease | None = None
         self._entering: asyncio.Future[None] | None = None
+        self._asking: asyncio.Timeout | None = None
         self._taken = self._closed = False
         self._owner, self._begun = "", False
         self._failure = StoreFailure()
@@ -222,7 +223,8 @@ class Seat:
     async def _take(self, owner: str, *, again: bool) -> bool | None:
         self._stamps.word = "waiting"
         try:
-            self._lease = await self._acquisition.ask(owner)
+            async with asyncio.timeout(_BEGIN if self._closed else None) as self._asking:
+                self._lease = await self._acquisition.ask(owner)
         except Exception as error:
             await self._acquisition.give_up()
             if (failure := as_failure(error)).meaning != "held":
@@ -338,6 +340,9 @@ class Seat:
     async def aclose(self) -> None:
         """Refuse arrivals and a body that has not begun, and give the seat back for a waiter, whose lock is closed."""
         self._closed = True
+        if self._asking is not None:
+            with suppress(RuntimeError):  # it was answered
+                self._asking.reschedule(asyncio.get_running_loop().time() + _BEGIN)
         if self._entering is not None:
             await asyncio.wait({self._entering}, timeout=_BEGIN)
         await asyncio.wait({self.leave()})

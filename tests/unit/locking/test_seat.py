@@ -11,7 +11,7 @@ from singleton.base.errors import StorageUnavailable
 from singleton.locking.phase import Timing
 from singleton.locking.seat import Seat, seat_name
 from singleton.stores.stamps import WORD_KEY
-from tests.support.network import LOST_REPLY, LOST_REQUEST, Network, answered
+from tests.support.network import LOST_REPLY, LOST_REQUEST, Fate, Network, answered
 from tests.support.world import NAME, foreign_id, now, until, virtual
 
 SEAT = seat_name(NAME)
@@ -231,4 +231,19 @@ async def test_a_caller_who_goes_away_while_it_asks_leaves_no_lease() -> None:
     await asyncio.wait({asking})
     await waiter.leave()
     await asyncio.sleep(1.0)
+    assert here.service.leased() == {}
+
+
+@virtual
+async def test_a_closing_waits_five_seconds_for_a_request_for_the_seat_and_leaves_no_lease() -> None:
+    here, waiter, _, _ = two_hosts()
+    for call in ("acquire", "create", "write"):
+        here.always(call, Fate(up=2.0, down=2.0))
+    asking = asyncio.ensure_future(waiter.take("first", again=False))
+    await asyncio.sleep(1.0)
+    began = now()
+    await waiter.aclose()
+    assert now() - began < 6.0
+    with pytest.raises(StorageUnavailable):
+        await asking
     assert here.service.leased() == {}
