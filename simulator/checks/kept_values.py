@@ -246,6 +246,8 @@ def _named(place: Register, several: Iterable[PatternUse]) -> str:
     of, name, *_ = place
     of = f"output {_output(place)!r} of {of}" if _output(place) else of
     function = next((each.function for each in several if each.function), "")
+    if of == "once" and function:
+        return f"a block of once in {function!r}"
     return f"{of} of {function!r}" if function else f"{of} of {label(name)!r}"
 
 

@@ -5,8 +5,8 @@ repeats the message in hand. A message that has failed holds back its key until 
 app lets it be tried (``attempts``), or for good (``on_poison="stop"``). Where something struck the run meanwhile,
 attempts may have no runs.
 
-The database of an outbox is not read: the relay is judged by the messages that the relay sends and notes, and that the
-app has added.
+The relay of an outbox is judged by the messages that the relay sends and notes, and that the app has added. What its
+table has left, `second_tries` judges.
 """
 
 from __future__ import annotations

@@ -160,9 +160,13 @@ def _results(
 def _in_tables(history: History) -> dict[str, tuple[str, dict[str, int]]]:
     claims = sum((use.of, use.what) == ("rows", "claim") for use in history.uses)
     failures = sum(use.of in {"outbox", "rows"} and use.what in FAILED for use in history.uses)
+    looks = sum((use.of, use.what) == ("look", "left") for use in history.uses)
     told = {
         "rows": ("A row has one claimer at a time, and a stale claimer is refused.", {"claims": claims}),
-        "tries": ("What failed in a table is tried again when it is due.", {"failed attempts": failures}),
+        "tries": (
+            "What failed in a table is tried again when it is due, and stays in an outbox until it is sent.",
+            {"failed attempts": failures, "looks at all of an outbox": looks},
+        ),
     }
     return {name: about for name, about in told.items() if any(about[1].values())}
 

@@ -1,7 +1,8 @@
 """Messages of outboxes, and rows: what failed is tried again when it is due, and no more after its last attempt.
 
-The database is not read. A look of a claimer shows what is due there: a look that found less than it had room for has
-found everything. A table that the app changes by itself meanwhile shows nothing.
+A look of a claimer shows what is due there: a look that found less than it had room for has found everything. A table
+that the app changes by itself meanwhile shows nothing. A message of an outbox stays in its table until it is noted as
+sent: looks at what is ``left`` show every such message.
 """
 
 from __future__ import annotations
@@ -47,9 +48,35 @@ def judge_second_tries(history: History) -> Iterator[Finding]:
                 wrong[use.of, use.name, what].append(
                     f"{failed}, and {look.host} looked at {look.start - history.start:.1f} s"
                 )
+    for name in {name for what, name, _ in looks if what == "left"}:
+        if lost := _vanished(history, name, looks["left", name, ""]):
+            gone = f"{count(len(lost), 'message')} vanished from its table, and nobody had noted it as sent"
+            yield violation(f"outbox {name!r}: {gone}: {lost[0]}")
     for (of, name, what), (example, *more) in sorted(wrong.items()):
         work = "message" if of == "outbox" else "row"
         yield violation(f"{of} {name!r}: {count(1 + len(more), work)} that had failed, {what}: the first: {example}")
+
+
+def _vanished(history: History, name: str, looks: list[PatternUse]) -> list[str]:
+    """Say of each message that was in an outbox, and is no more, when it was last seen."""
+    theirs = [each for each in history.uses if (each.of, each.name) == ("outbox", name)]
+    sent = {each.id: each.start for each in reversed(theirs) if each.what == "sent"}
+    table = name.partition(" in ")[0].rpartition(".")[2]
+    touched = [each.start for each in history.uses if each.of == "touch" and each.name in {name, table}]
+    seen: dict[str, PatternUse] = {}
+    found: dict[str, str] = {}
+    for look in sorted((each for each in [*looks, *theirs] if each.ok), key=lambda each: each.end):
+        if look.of == "outbox":
+            seen |= {look.id: look} if look.what in FAILED else {}
+            continue
+        for id_ in seen.keys() - set(look.found) if look.left > 0 else ():
+            last = seen.pop(id_)
+            known = any(last.start - _ROUNDED <= t < look.end for t in touched) or sent.get(id_, math.inf) < look.end
+            if last.end <= look.start and not known:
+                where = f"{last.host} saw it at {last.end - history.start:.1f} s"
+                found[id_] = f"{where}, and {look.host} did not at {look.start - history.start:.1f} s"
+        seen |= dict.fromkeys(look.found, look)
+    return [*found.values()]
 
 
 def _wrong(use: PatternUse, changed: float, looks: list[PatternUse]) -> tuple[str, PatternUse] | None:

@@ -26,6 +26,7 @@ from simulator.host.client_tap import around, watch
 from simulator.witness.witness import inbox_name, inbox_rules, invoked
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.state import State
+from singleton.clients.blocks import dropped_at_the_end
 from singleton.patterns import durable
 from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
@@ -50,8 +51,10 @@ def tap_patterns(write: Write, witness: Witness) -> None:
     tap.methods(State, _state_read, "read", "aread")
     tap.methods(State, _state_written, "write", "awrite")
     tap.methods(State, _state_removed, "remove", "aremove")
-    tap.methods(OnceBlock, _once_begun, "__enter__")
-    tap.methods(AsyncOnceBlock, _once_begun, "__aenter__")
+    for block, enter, leave in ((OnceBlock, "__enter__", "__exit__"), (AsyncOnceBlock, "__aenter__", "__aexit__")):
+        tap.methods(block, _once_begun, enter)
+        tap.methods(block, _once_left, leave)
+        setattr(block, leave, dropped_at_the_end(getattr(block, leave)))
     for operation in (Operation, AsyncOperation):
         tap.methods(operation, _once_finished, "finish")
     tap.methods(Inbox, _inbox_send, "send", "asend")
@@ -100,7 +103,11 @@ def _of_state(state: State, what: str) -> dict[str, Any]:
 
 
 _RELAYS: Final = {name: each.default for name, each in inspect.signature(OutboxRelay).parameters.items()}
-_CHANGES: Final = re.compile(r"\b(?:UPDATE|DELETE\s+FROM|MERGE\s+INTO)\s+([^\s(]+)", re.IGNORECASE)
+_CHANGES: Final = re.compile(
+    r"\b(?:UPDATE|DELETE\s+FROM|MERGE\s+INTO|DROP\s+TABLE|TRUNCATE)\s+([^\s(]+)", re.IGNORECASE
+)
+_MOST: Final = 200
+"""Messages of an outbox of which one look tells."""
 _OFTEN: Final = 0.5
 """Seconds in which one record of the app's own changes of a table is enough."""
 
@@ -124,7 +131,14 @@ def _once_begun(block: OnceBlock | AsyncOnceBlock) -> _Use:
     return {"of": "once", "what": "read", "name": block.lock, "key": block.key, "where": where}, found
 
 
-def _once_finished(operation: Operation | AsyncOperation, result: Any = None) -> _Use:
+def _once_left(block: OnceBlock | AsyncOnceBlock, kind: type[BaseException] | None = None, *_: Any) -> _Use | None:
+    """Tell of what a block keeps at its end: nothing after an error, or if the app has called ``finish``."""
+    return None if kind is not None or block._operation.done else _once_finished(block._operation)  # noqa: SLF001
+
+
+def _once_finished(operation: Operation | AsyncOperation, result: Any = None) -> _Use | None:
+    if getattr(_used.get(), "_operation", None) is operation:
+        return None  # by the product, as its block ends
     where = _containers.get(id(operation), "")
     about = {"of": "once", "what": "write", "name": operation.lock, "key": operation.key, "where": where}
     return {**about, "digest": digest(result), "keep": getattr(operation, "_keep", None)}, None
@@ -275,11 +289,25 @@ def tap_rows(write: Write) -> None:
     """Tell what is claimed in tables, what becomes of it, and what is added, if the app has imported the patterns.
 
     A look tells what a claimer found, and for how many more there was room: none, if the app claims some rows only. A
-    touch is a change of a table by which the app itself may have ended work, or begun it anew.
+    touch is a change of a table by which the app itself may have ended work, or begun it anew. What an outbox has left
+    is read in the transaction of each claim of its relay.
     """
     module, boxes = (sys.modules.get(f"singleton.patterns.sql.{name}") for name in ("rowstates", "sql_outbox"))
     tap = _Tap(write)
+
+    @contextmanager
+    def keeping(box: Any, connection: Any, *_: Any) -> Iterator[list[Any]]:
+        from sqlalchemy import select
+
+        yield []
+        if hasattr(box, "_witnessed"):  # its relay tells what it sends
+            table = box.table.c
+            left = connection.execute(select(table.id).where(table.state != "sent").limit(_MOST)).scalars().all()
+            with tap.told(_look, ("left", box, _MOST, None, str), {}) as found:
+                found.append(left)
+
     for box in () if boxes is None else (boxes.SqlOutbox, boxes.AsyncSqlOutbox):
+        watch(box, keeping, "_claim")
         tap.methods(box, _added, "add")
         tap.methods(box, _resumed, "put_back", "set_aside")
         tap.methods(box, lambda box, token, limit: _look("outbox", box, limit, token, lambda each: each.id), "claim")

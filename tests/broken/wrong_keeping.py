@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from singleton.base.state import Kept, written_as
+from singleton.clients.blocks import dropped_at_the_end
 from singleton.locking.section_state import SectionState
 from singleton.patterns.once import once_guard
+from singleton.patterns.once.block import OnceBlock
 from singleton.patterns.once.results import Look, Outcome
 from singleton.patterns.ordered import trigger, visit
 from singleton.patterns.ordered.log_reader import LogReader
@@ -76,6 +78,14 @@ def what_was_done_once_is_done_again(patch: Patch) -> None:
         return None
 
     patch.setattr(Look, "outcome_in", outcome_in)
+
+
+@broken("a block of once in 'number': a value was read that nobody had written", app="keeping")
+def a_block_of_once_that_raised_counts_as_done(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        return dropped_at_the_end(lambda self, *_: real(self, None, None, None))
+
+    around(patch, OnceBlock, "__exit__", made)
 
 
 @broken("@once of 'receipt': a value of another key was read", app="keeping")
@@ -208,6 +218,22 @@ def an_inbox_gives_a_message_to_its_handler_twice(patch: Patch) -> None:
         return tried
 
     around(patch, Visit, "_tried", made)
+
+
+@broken("vanished from its table, and nobody had noted it as sent", app="attempts", options="--duration 20")
+def an_outbox_deletes_what_was_put_aside(patch: Patch) -> None:
+    from sqlalchemy import delete
+
+    from singleton.patterns.sql.sql_outbox import SqlOutbox
+
+    def made(real: Any) -> Any:
+        def tidy(self: SqlOutbox, connection: Any, *given: Any) -> Any:
+            connection.execute(delete(self.table).where(self.table.c.state.in_(("poison", "stopped"))))
+            return real(self, connection, *given)
+
+        return tidy
+
+    around(patch, SqlOutbox, "_tidy", made)
 
 
 @broken("a message was sent with another key, destination or body than was added", app="outboxes")

@@ -53,6 +53,10 @@ STUBBORN = """
         except asyncio.CancelledError:
             pass
 """
+STALE = """
+    hold = current_hold()
+    raise LockLost("the table has seen a greater token", lock=hold.lock, owner=hold.owner, reason="stolen")
+"""
 IGNORED = "cancellation ignored"
 CUT = (Partition(at=20.0, host=0, seconds=40.0, everybody=True),)
 """No host reaches the storage for longer than a lease lasts."""
@@ -207,6 +211,12 @@ def test_bodies_that_refuse_the_made_up_messages_are_told_so_and_the_lock_is_not
     )
     assert f"About the app: {words} --messages FILE." in output
     assert output.rstrip().endswith("No promise was broken.")
+
+
+def test_a_database_of_the_apps_that_has_seen_a_token_of_another_world_breaks_no_promise(folder: Path) -> None:
+    run = live(written(folder, f"from singleton import LockLost, current_hold{SHIP}", STALE))
+    assert not run.violations
+    assert run.accounts["ship"].failed > 0
 
 
 def test_a_message_that_is_refused_goes_to_the_poison_queue_after_five_tries_as_in_azure(folder: Path) -> None:

@@ -161,6 +161,8 @@ class Evidence:
         """Done as soon as there is a violation."""
         self.ignoring: Callable[[RunningBody], str] = lambda _: ""
         """Says, in words, that a body was cancelled and goes on, if it does: our own never do."""
+        self.sealed = True
+        """Whether nothing that bodies use is older than this world: a user's database keeps what other worlds wrote."""
         self._bodies: dict[str, list[RunningBody]] = defaultdict(list)
         self._operated: set[str] = set()
         self.taken_over: set[str] = set()

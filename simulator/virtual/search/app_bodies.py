@@ -50,6 +50,7 @@ class AppBodies:
         self._ending = False
         world.gives_up_at = LONGEST
         world.oracle.ignoring = self._ignoring
+        world.oracle.sealed = False
         for machine in world.machines:
             machine.tell = partial(self._tell, machine)
 

@@ -28,6 +28,7 @@ from simulator.virtual.search.app_bodies import AppBodies
 from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Account
 from simulator.virtual.worlds.runtime import HOST_ID, NOWHERE
+from simulator.virtual.worlds.told import OF_THE_APP
 from simulator.work.apps import App, AppFunction
 from simulator.work.feed import make_body
 from simulator.work.own import read_messages
@@ -223,7 +224,8 @@ class _InvocationRunner:
                 sys.stdout.flush()  # as the worker does
                 self._send(function, given, received)
             except Exception as error:
-                if not isinstance(error, _OF_FAULTS) and not self._world.over:
+                own = not isinstance(error, _OF_FAULTS) or OF_THE_APP in vars(error)
+                if own and not self._world.over:
                     self._failed(plan, error, received)
                 raise
 

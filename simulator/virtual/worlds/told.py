@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from unittest.mock import patch
 
 from simulator.virtual.time.machine import EPOCH, HOST
@@ -19,10 +20,16 @@ if TYPE_CHECKING:
     from simulator.virtual.oracle.oracle import Oracle
     from simulator.virtual.time.loop import VirtualLoop
 
+OF_THE_APP: Final = "_is_of_the_app"
+"""Marks a ``LockLost`` that tells of the app's own database, and not of a lock."""
+
 
 @contextmanager
 def listening(loop: VirtualLoop, oracle: Oracle) -> Iterator[None]:
-    """Tell the oracle of each ``LockLost`` of a host; the clocks of waits and holds are those of the hosts."""
+    """Tell the oracle of each ``LockLost`` of a host; the clocks of waits and holds are those of the hosts.
+
+    In a world that is not sealed, an outbox or the app itself may refuse a token because of another world's token.
+    """
 
     class HostsTime(datetime):
         """The time by the running host's wall clock."""
@@ -34,7 +41,11 @@ def listening(loop: VirtualLoop, oracle: Oracle) -> Iterator[None]:
 
     def made(error: LockLost, *args: Any, **more: Any) -> None:
         SingletonError.__init__(error, *args, **more)
-        if (machine := HOST.get()) is not None:
+        raising = str(sys._getframe(1).f_globals.get("__name__"))  # noqa: SLF001 - only the frame tells
+        by_the_lock = raising.startswith("singleton.") and not raising.startswith("singleton.patterns.")
+        if not oracle.sealed and not by_the_lock:
+            error.__dict__[OF_THE_APP] = True
+        elif (machine := HOST.get()) is not None:
             oracle.book.told_lost(machine, error)
 
     with (

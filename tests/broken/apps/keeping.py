@@ -57,3 +57,8 @@ def number(msg: func.QueueMessage) -> None:
     with locks.lock(f"numbers/{key}") as hold:
         hold.state.write(hold.state.read(default=0) + 1)
     once(locks, key, name="greeting").run(lambda: uuid.uuid4().hex)
+    with once(locks, key, name="call") as call:
+        if not call.done:
+            if msg.dequeue_count == 1:
+                raise ConnectionError("the line is busy")
+            call.finish("answered")

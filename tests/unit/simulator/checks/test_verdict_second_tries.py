@@ -127,3 +127,23 @@ def test_failed_work_is_tried_again_after_its_pause_and_never_after_its_last_att
     story = failed(left=left)
     look(story, t, "one")
     assert (f"1 message that had failed, tried again {said}" in told(story)) if said else told(story) == ""
+
+
+@pytest.mark.parametrize("why", ["", "noted", "touched", "full", "failed later", "never there"])
+def test_a_message_stays_in_its_outbox_until_it_is_noted_as_sent(why: str) -> None:
+    story = Story(fresh=True)
+    look(story, 10, *(["one"] * (why not in {"never there", "failed later"})), of="left")
+    about: dict[str, Any] = {"of": "outbox", "name": "outbox in shop", "id": "one"}
+    if why == "noted":
+        use(story, "host-1", 11, None, what="sent", **about)
+    elif why == "touched":
+        use(story, "host-1", 11, 11.1, of="touch", what="SQL", name="outbox")
+    elif why == "failed later":
+        use(story, "host-1", 11.9, 12.5, what="failed", **about)
+    look(story, 12, of="left", room=0 if why == "full" else 5)
+    if why == "failed later":
+        look(story, 13, "one", of="left")
+    gone = [text for text in judge(story.end(60)).violations if "vanished" in text]
+    first = "host-2 saw it at 10.1 s, and host-2 did not at 12.0 s"
+    what = "1 message vanished from its table, and nobody had noted it as sent"
+    assert gone == ([f"outbox 'outbox in shop': {what}: {first}"] if not why else [])

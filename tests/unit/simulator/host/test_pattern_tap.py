@@ -38,8 +38,8 @@ _TAPPED: dict[object, tuple[str, ...]] = {
     Hold: ("state",),
     LossSignal: ("wait", "_wait_async", "add_callback"),
     State: ("read", "write", "remove", "aread", "awrite", "aremove"),
-    OnceBlock: ("__enter__",),
-    AsyncOnceBlock: ("__aenter__",),
+    OnceBlock: ("__enter__", "__exit__"),
+    AsyncOnceBlock: ("__aenter__", "__aexit__"),
     Operation: ("finish",),
     AsyncOperation: ("finish",),
     Inbox: ("send", "asend", "resend", "aresend", "resume", "aresume", "worker", "handle", "ahandle"),
@@ -115,7 +115,7 @@ async def test_looks_at_an_instance_and_starts_are_told(told: Told, monkeypatch:
 def tables(told: Told, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """An engine, while what happens in tables is told."""
     for owners, names in (
-        ((SqlOutbox, AsyncSqlOutbox), ("add", "put_back", "set_aside", "claim")),
+        ((SqlOutbox, AsyncSqlOutbox), ("add", "put_back", "set_aside", "claim", "_claim")),
         ((RowStates, AsyncRowStates), ("claim", "done", "failed", "give_back", "renew", "put_back")),
     ):
         for owner, name in product(owners, names):
@@ -147,6 +147,10 @@ def test_a_message_that_is_added_to_an_outbox_is_told_with_its_id(told: Told, ta
     assert (resumed.what, resumed.id) == ("resume", added)
     assert (use.what, use.id, use.key, use.where, use.digest) == ("add", added, "c1", "shipping", digest("a"))
     assert (look.of, look.what, look.found, look.left, look.token) == ("look", "outbox", (added,), 4, 7)
+    OutboxRelay(outbox, print)
+    outbox.claim(8, 5)
+    left = next(use for use in told.uses if use.what == "left")
+    assert (left.of, left.name, left.found, left.left > 0) == ("look", use.name, (added,), True)
 
 
 def test_what_rows_a_claimer_finds_is_told_and_what_becomes_of_them(told: Told, tables: Engine) -> None:
@@ -229,6 +233,15 @@ def test_a_block_of_once_tells_what_it_found_and_what_was_done(told: Told) -> No
     assert seen(told) == [("once", "read", NOTHING), ("once", "write", paid), ("once", "read", paid)]
     assert {(use.name, use.key) for use in told.uses} == {("once/charge/7", "7")}
     assert told.uses[1].keep == 7 * 86400
+
+
+def test_a_block_of_once_keeps_nothing_if_it_raises_and_its_end_if_it_calls_no_finish(told: Told) -> None:
+    with pytest.raises(OSError, match="away"), once(LockClient("AzureWebJobsStorage"), "7", name="charge"):
+        raise OSError("away")
+    with once(LockClient("AzureWebJobsStorage"), "7", name="charge"):
+        pass
+    nothing = ("once", "read", NOTHING)
+    assert seen(told) == [nothing, nothing, ("once", "write", digest(None))]
 
 
 async def test_so_does_one_of_coroutines(told: Told) -> None:
