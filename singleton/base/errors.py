@@ -1,5 +1,16 @@
 """The errors of this package, named by the state of the caller afterwards.
 
+    SingletonError
+    ├── ConfigurationError (ValueError)   an argument, option, setting or declaration is wrong; nothing was tried
+    ├── ScopeError                        no value for the scope in the payload; the lock was not asked for
+    ├── LockNotAcquired (TimeoutError)    another holder has the lock; the body did not run
+    ├── LockLost                          the hold ended before its body; exclusivity is not guaranteed any more
+    ├── LockClosed                        the client is closed and acquires nothing
+    ├── ResultNotKept                     ``once``: the operation is done, without a result to give
+    └── StorageError                      the storage refused a request or failed
+        ├── StorageDenied                 401 or 403: credentials or permissions are wrong; never read as contention
+        └── StorageUnavailable            no usable answer in time (time-out, 5xx, 429, connection)
+
 Every error has attributes for lock, owner and reason, and survives pickling.
 """
 
