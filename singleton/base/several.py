@@ -121,7 +121,7 @@ class JointSignal(LossSignal):
                 forget()
 
     def _lost_one(self) -> LossSignal:
-        return next((each for each in self._signals if each.is_set()), self)
+        return next((each for each in self._signals if each.reason == self.reason), self)
 
 
 def raise_the_lost(signals: Iterable[LossSignal]) -> None:

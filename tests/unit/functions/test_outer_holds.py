@@ -375,6 +375,23 @@ def test_the_loss_of_the_innermost_hold_is_named_before_that_of_an_outer_one(syn
     assert [name for name in "abc" for lock in names if is_named(lock or "", name)] == ["a", "b", "c"]
 
 
+@in_threads
+def test_the_first_loss_of_several_is_told_with_its_own_lock_and_its_own_reason() -> None:
+    calls = Calls("singleton", "singleton", sync=True)
+
+    def then() -> None:
+        outer, inner = the_hold("a"), the_hold("b")
+        lose(outer, "too long")
+        lose(inner, "expired")
+        with pytest.raises(LockLost) as told:
+            current_hold().raise_if_lost()
+        assert (told.value.lock, told.value.reason) == (outer.lock, "too long")
+
+    calls.then = then
+    with pytest.raises(LockLost):
+        calls.make()
+
+
 @outer_kinds
 @virtual_time
 async def test_a_cancellation_of_somebody_else_stays_a_cancellation(outer: str) -> None:
