@@ -136,6 +136,8 @@ class CallerChecks(Checks):
     _waiting: dict[str, dict[CallerKey, _LockInvocation]] = field(default_factory=lambda: defaultdict(dict))
     _left: dict[tuple[str, str], float] = field(default_factory=dict)
     _gave_back: dict[tuple[str, str], float] = field(default_factory=dict)
+    _lapses: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When the last lease of a machine that ran out at the service has run out by the machine's clock, too."""
     _turns: dict[str, _Turn] = field(default_factory=dict)
     _declared: dict[tuple[str, str], set[float | None]] = field(default_factory=lambda: defaultdict(set))
     _last_end: dict[str, Tenure] = field(default_factory=dict)
@@ -345,6 +347,8 @@ class CallerChecks(Checks):
         now = self.evidence.loop.now
         if tenure.ending == "expired":  # a crash, or a lost release: its turn is over
             self._turns.pop(tenure.lock, None)
+            if tenure.machine is not None:
+                self._lapses[tenure.machine.name, tenure.lock] = self.conduct.lapses(tenure.lease_id)
         elif tenure.lock in self._turns:
             self._turns[tenure.lock].ended = now
         self._last_end[tenure.lock] = tenure
@@ -392,8 +396,9 @@ class CallerChecks(Checks):
         for other in (*self._waiting[ended.lock].values(), *self._waiting[ended.lock.rpartition("/slot-")[0]].values()):
             busy = self.evidence.runs(other.machine, ended.lock)
             busy |= self._left.get((other.machine.name, ended.lock), 0.0) > at
-            # By its own clock, the lease of a process may run out later.
-            busy |= other.machine is ended.machine and ended.ending == "expired"
+            # By its own clock, the lease of a process may run out later. Then the process lets others have their turn.
+            lapses = self._lapses.get((other.machine.name, ended.lock), -math.inf)
+            busy |= at < lapses + self.evidence.bounds.poll * 1.2
             if not busy and other.since <= at and self.conduct.well(other.machine, waited + quiet):
                 self._blame("nobody took it", f"{other.owner} waits, and {ended.lock} is free for {waited:.1f} s")
                 return

@@ -154,6 +154,11 @@ class Conduct:
         """Return when a renewal of a lease was last requested."""
         return self._last_renewal.get(lease_id, float("-inf"))
 
+    def lapses(self, lease_id: str) -> float:
+        """Return when a lease has lapsed by the clock of its host, which counts from its last request for the lease."""
+        sent = max(self.last_renewal(lease_id), self.asked(lease_id))
+        return sent + self._periods.get(lease_id, math.inf) * self.evidence.bounds.drift
+
     def gives_back(self, machine: Machine, lock: str, seconds: float) -> bool:
         """Tell whether a machine sent a release of a lock in the last ``seconds``: it may be under way."""
         return self.evidence.loop.now - self._gave_back.get((machine.name, lock), float("-inf")) <= seconds

@@ -101,6 +101,11 @@ class HoldBook(Checks):
         for part in single_holds(hold):
             self._limits[part.lock, part.owner, part.token] = self.evidence.loop.now + max_hold
 
+    def limit(self, hold: Hold) -> float:
+        """Return when ``max_hold`` of a hold is over; infinite without one."""
+        part = single_holds(hold)[0]
+        return self._limits.get((part.lock, part.owner, part.token), math.inf)
+
     def taken(self, machine: Machine, hold: Hold) -> None:
         """Take the moment at which the caller has a hold, if it is of one lock."""
         for known in self._of_hold(machine, hold) if len(single_holds(hold)) == 1 else ():
@@ -130,8 +135,8 @@ class HoldBook(Checks):
     def is_recorded(self, lock: str, at: float) -> bool:
         """Tell whether the holder of a lease at a time must have been written: it has had a hold for a while."""
         before = [each for each in self._granted[lock] if each.since < at + _WRITTEN]
-        mine = {known.lease_id for known in self._holds.get(lock, ())}
-        return bool(before) and before[-1].since < at - _WRITTEN and before[-1].lease_id in mine
+        mine = {known.lease_id for known in self._holds.get(lock, ()) if known.since < at - _WRITTEN}
+        return bool(before) and before[-1].lease_id in mine
 
     def lease_ended(self, tenure: Tenure) -> None:
         """Take the end of a lease at the service."""

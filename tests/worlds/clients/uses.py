@@ -14,6 +14,7 @@ lost before its limit     a hold with ``max_hold`` was lost for its length befor
 from __future__ import annotations
 
 import asyncio
+import math
 import traceback
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
     from tests.worlds.clients.book import Book, Calls, Customer, Kind, Use
 
 _ALONE: Final = frozenset({"holder", "leader", "worker", "hold", "hold slot"})
-_ACQUIRED: Final = 10.0
-"""Seconds at most from the moment from which ``max_hold`` counts to the first line of the body."""
+_ROUNDING: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -401,9 +401,12 @@ class User:
                 text = f"{use.owner} has {lock} for {world.loop.now - began:.1f} s, and max_hold is {seconds:g} s"
                 world.oracle.blame("held beyond its limit", text)
 
+        limit = world.oracle.book.limit(hold)
+        granted = began if limit == math.inf else limit - seconds
+
         def tell(reason: LossReason) -> None:
-            held = world.loop.now - began
-            if reason == "too long" and held < seconds / drift - _ACQUIRED:
+            held = world.loop.now - granted
+            if reason == "too long" and held < seconds / drift - _ROUNDING:
                 text = f"{use.owner} lost {lock} as {reason} after {held:.1f} s, and max_hold is {seconds:g} s"
                 world.oracle.blame("lost before its limit", text)
 
