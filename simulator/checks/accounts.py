@@ -54,10 +54,13 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
     """Return when each lock was held, or may have been held, in order.
 
     A lock may be held for one more lease if its holder died or stood still, and after an abandoned attempt. A holder
-    that dies while it keeps the lock for ``at_least`` seconds leaves it leased for as long.
+    that dies while it keeps the lock for ``at_least`` seconds leaves it leased for as long. A lost lock is free at its
+    release.
     """
     spans: dict[str, list[TakenSpan]] = defaultdict(list)
     kept = {id(got): until for got, until in kept_leases(history) if until < math.inf}
+    asked = [each for each in history.requests if each.action == "release" and each.granted]
+    released = {(each.host, each.lease): each.t for each in asked if each.lease}
     for got, since in leased_since(history):
         # A candidate for the listener refuses until its next attempt, and notices only there that no listener runs.
         known = history.function(got.function).poll_in(got.mode) + slack(history) if got.mode == "listener" else 0
@@ -66,6 +69,8 @@ def taken(history: History) -> dict[str, list[TakenSpan]]:
         over = until + ASKED if until > got.until else until  # nobody tells of the release of a lock that was kept
         lapses = got.ending != "ok" or gone < over or history.paused(got.host, got.t, over)
         until = min(until, max(got.until, gone)) + (history.lease_of(got) if lapses else 0)
+        if got.ending == "lost":
+            until = min(until, max(got.until, released.get((got.host, got.lease), math.inf)))
         until = max(until, leased_until(history, got, got.t, max(got.until, least) + ASKED))
         spans[got.lock].append((since, until + known, got.blob))
     for wait in history.waits:

@@ -178,6 +178,7 @@ def _periods(history: History, asking: _BlobRequests) -> Iterator[Finding]:
 def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
     """Who is refused was refused by the storage, or by a holder in the same process, a poll ago at most.
 
+    If its process asked the storage for it alone, only an answer, or a holder, of that time counts.
     With ``failover`` who asks again reads the blob first, and a reading is no request for a lease.
     """
     unasked, troubled = Counter[str](), Counter[str]()
@@ -190,11 +191,16 @@ def _unasked(history: History, asking: _BlobRequests) -> Iterator[Finding]:
         since -= history.slowness.late(refusal.host, STORAGE, start=since, end=refusal.t)
         struck = disturbed(history, refusal.host, since, refusal.t)
         line = [each for each in asking.waits[where] if (each.owner, each.start) != (refusal.owner, refusal.asked)]
-        line = [each for each in line if struck and each.start <= refusal.t and each.end >= since]
-        since = -math.inf if line else since  # whoever is first in line may have had no answer for long
+        line = [each for each in line if each.start <= refusal.t and each.end >= refusal.asked - _EARLY]
         seated = refusal.reason == "timeout" and function.on_contention == LEFT
         requests = asking.with_seat(where) if seated or struck else asking.requests[where]
-        asked = [each for each in requests if each.action == "acquire" and since <= each.t <= refusal.t + SLACK]
+        acquires = [each for each in requests if each.action == "acquire" and each.t <= refusal.t + SLACK]
+        alone = not line and refusal.mode == "function"
+        if line and struck:
+            since = -math.inf  # whoever is first in line may have had no answer for long
+        elif alone and any(refusal.asked < each.sent <= each.t <= refusal.t for each in acquires):
+            since = refusal.asked - _EARLY
+        asked = [each for each in acquires if since <= each.t]
         refused = any(each.status == _CONFLICT for each in asked)
         kept = any(got.t <= refusal.t + SLACK and _kept_until(history, got) >= since for got in asking.holds[where])
         known = refused or kept

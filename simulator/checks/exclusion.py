@@ -248,7 +248,9 @@ def judge_overlaps(history: History, overlaps: list[Overlap], caught: list[Overl
     for error, number in sorted(Counter(refused.values()).items()):
         yield note(f"{count(number, 'stale write')} refused by the token ({error})")
     if outlived:
-        yield note(f"{count(len(outlived), 'body', 'bodies')} went on after max_hold, though told, and others got in")
+        yield note(
+            f"{count(len(outlived), 'body', 'bodies')} went on after max_hold had ended its hold, and others got in"
+        )
     if overlaps:
         worst = overlaps[0]
         most = most_at_once(history)[worst.lock]

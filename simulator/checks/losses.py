@@ -98,20 +98,29 @@ def judge_losses(history: History) -> Iterator[Finding]:
 
 
 def _blind_inside(history: History) -> Counter[str]:
-    """Count bodies of helpers that could not see the loss of a lock around them: their hold answers for it, too."""
+    """Count bodies that could not see the loss of a lock around them: their hold answers for it, too.
+
+    These are bodies of guarded helpers, and of functions that a lock client decorated, which see their own loss, too.
+    """
     lost: dict[tuple[str, str], list[Section]] = defaultdict(list)
     for section in history.sections:
         if section.mode == "function" and section.told is not None and section.owner:
-            lost[section.host, section.owner].append(section)
+            block = history.function(section.function).blob and guard_in(section.owner)
+            for name in filter(None, (section.owner, block)):
+                lost[section.host, name].append(section)
+    inner: list[tuple[Section | Sight, tuple[str, ...]]] = [
+        (sight, (sight.invocation, outside(sight.invocation))) for sight in history.sights if sight.inner
+    ]
+    inner += [(body, (body.owner, outside(body.owner), *body.within)) for body in history.sections]
     return Counter(
-        sight.function
-        for sight in history.sights
-        if sight.inner and sight.saw_loss is False
+        body.function
+        for body, owners in inner
+        if body.saw_loss is False
         if any(
-            each.start <= sight.start < (told := each.told or 0.0)
-            and history.worked(sight.host, sight.worker, told, min(sight.end, each.end, history.end)) > _SOON
-            for owner in (sight.invocation, outside(sight.invocation))
-            for each in lost[sight.host, owner]
+            each.start <= body.start < (told := each.told or 0.0)
+            and history.worked(body.host, body.worker or 1, told, min(body.end, each.end, history.end)) > _SOON
+            for owner in owners
+            for each in lost[body.host, owner]
         )
     )
 

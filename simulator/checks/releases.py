@@ -11,20 +11,24 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from simulator.checks.deadlines import SLACK, Measured, Row
-from simulator.checks.excuses import gone_at
+from simulator.checks.excuses import gone_at, is_broken
 from simulator.history.deeds import is_refused, may_be_repeated, semaphore_of
 from simulator.history.leases import kept_leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from simulator.history.facts import History, LeaseRequest, Wait
+    from simulator.history.facts import Ending, History, LeaseRequest, Wait
 
 _RELEASE: Final = 5.0
 """Seconds of a release while the storage does not answer."""
 _AGAIN: Final = 2.5
 """Seconds from the answer to a release that failed until the release is tried again."""
 _PERIOD: Final = 15
+_LEASED: Final = frozenset({"too long", "expired", "broken"})
+"""Reasons of a loss after which the lease may last."""
+_BLOCKS: Final = frozenset({"lock", "try_lock", "semaphore"})
+"""Methods of lock clients whose blocks give their locks back."""
 
 
 def _releases(history: History) -> Iterator[Measured]:
@@ -49,11 +53,27 @@ def _releases(history: History) -> Iterator[Measured]:
             yield Measured(deed=got, start=end, end=until, bound=0.0, slack=2 * SLACK, most=most)
 
 
-def bodies_ended(history: History) -> dict[tuple[str, str, str], float]:
-    """Return when the bodies under each hold had ended by themselves, by host, lock and owner."""
+def _releases_of_lost(history: History) -> Iterator[Measured]:
+    """A lost lock whose lease may last is released as well when its body has ended: a release is sent."""
+    ended, tried = bodies_ended(history, "lost"), [each for each in history.requests if each.action == "release"]
+    sent = {(each.host, each.lease): each.sent for each in reversed(tried)}
+    answered = {(call.host, call.id) for call in history.invocations if call.ending == "error"}
+    for got in history.acquisitions:
+        end = ended.get((got.host, got.lock, got.owner))
+        over = (got.host, got.owner) in answered or history.function(got.function).trigger in _BLOCKS
+        leased = got.ending == "lost" and got.why in _LEASED and bool(got.granted and got.lease)
+        if leased and over and end is not None and not is_broken(history, got, end):
+            lapses = min(got.granted[-1] + history.lease_of(got), got.refused or math.inf)
+            until = min(lapses, history.end, gone_at(history, got.host, got.worker, got.t))
+            until = min(until, sent.get((got.host, got.lease), math.inf))
+            yield Measured(deed=got, start=end, end=until, bound=0.0, slack=2 * SLACK, most=_RELEASE)
+
+
+def bodies_ended(history: History, *further: Ending) -> dict[tuple[str, str, str], float]:
+    """Return when the bodies under each hold had ended by themselves, or in ``further`` ways, by host, lock, owner."""
     ended: dict[tuple[str, str, str], float] = {}
     for section in history.sections:
-        if section.mode == "function" and section.ending in {"ok", "error"}:
+        if section.mode == "function" and section.ending in {"ok", "error", *further}:
             who = (section.host, section.lock, section.owner)
             ended[who] = max(section.end, ended.get(who, 0.0))
     return ended
@@ -120,6 +140,12 @@ RELEASES: Final = (
         clocks=_releases,
         says="{lock} was kept by {host} for {seconds:.1f} s after its body had ended",
         rule="a request is allowed; 5 s while the storage does not answer",
+    ),
+    Row(
+        clocks=_releases_of_lost,
+        says="the lease of {lock} was left to lapse by {host}, {seconds:.1f} s after the body under the lost lock had "
+        "ended",
+        rule="a request for its release is allowed; 5 s while the storage does not answer",
     ),
     Row(
         clocks=_keeps,

@@ -67,7 +67,7 @@ class ClientLocks:
             reasons = {"contended": entry["policy"], "body_ended": "lost" if record.get("lost") else "ok"}
             for meant in ("released",) if kind == "left" and whose in self._leaving else _MEANS[kind]:
                 told = {"kind": meant, "worker": record.get("worker")}
-                told["reason"] = reasons.get(meant, record.get("reason"))
+                told |= {"reason": reasons.get(meant, record.get("reason")), "saw": record.get("saw")}
                 yield Record(record.t, record.host, "lock", {**entry, **told})
             if kind == "leaving":
                 self._leaving.add(whose)

@@ -49,6 +49,7 @@ class Section(Deed):
     told: float | None = None  # when its host said that the lock is lost
     why: str = ""  # the reason in the record
     error: str = ""  # the class of the error with which its host saw it end
+    saw_loss: bool | None = None  # whether the body of a lock client's decorated function could see a loss at its end
 
 
 @dataclass(slots=True, kw_only=True)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 
 _MADE: Final = 201
+_ENDINGS: Final[dict[str, Ending]] = {"error": "error", "lost": "lost"}
 Key: TypeAlias = tuple[str, str, str]
 """Which host, which lock, and for whom: an invocation's id, or for a listener the worker."""
 
@@ -373,9 +374,9 @@ class Historian:
                 self.history.sections.append(body)
                 self.bodies[key].append(body)
             case "body_ended" if self.bodies.get(key):
-                reason = record.text("reason")
-                ending: Ending = "error" if reason == "error" else "lost" if reason == "lost" else "ok"
-                end([self.bodies[key].pop(0)], record, ending)
+                body = self.bodies[key].pop(0)
+                body.saw_loss = record.get("saw")
+                end([body], record, _ENDINGS.get(record.text("reason"), "ok"))
             case "lost":
                 self._let_go(key, record, "lost")
                 self.history.losses[record.text("reason")] += about["mode"] != "also"

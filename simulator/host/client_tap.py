@@ -27,7 +27,7 @@ from simulator.expected.declaration import in_seconds
 from simulator.history.journal import clock
 from simulator.history.value_digest import digest
 from simulator.host.block_losses import BlockLosses, call_at_loss
-from simulator.witness.witness import invoked
+from simulator.witness.witness import invoked, told_lost
 from singleton.base.errors import LockNotAcquired
 from singleton.base.hold import holds_in
 from singleton.baseclient import BaseClient
@@ -36,7 +36,7 @@ from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.locking.line import ENDLESS
-from singleton.runtime.reentry import REENTRY
+from singleton.runtime.reentry import REENTRY, BodyContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +66,7 @@ def tap_clients(write: Write, host_id: str = "") -> None:
     watch(Block, tap.entering, "__enter__")
     watch(AsyncBlock, tap.entering, "__aenter__")
     watch(_BaseBlock, tap.leaving, "_left")
+    watch(BodyContext, tap.looking_back, "__exit__")
     watch(leads, tap.beginning, "start", "__enter__", "__aenter__")
     watch(leads, tap.awaiting, "wait", "_wait_async")
     leads.hold = property(around(leads.hold.fget, tap.seeing))
@@ -142,6 +143,7 @@ class _ClientTap:
         self._numbers = itertools.count(1)
         self._open: dict[tuple[int, str], str] = {}  # by the id of a hold, and the invocation that uses the hold
         self._lost: set[str] = set()
+        self._saw: dict[str, bool] = {}  # whether the body of a decorated function could see a loss as it ended
         self._signals: dict[str, LossSignal] = {}
         self._made: weakref.WeakKeyDictionary[Any, _Request] = weakref.WeakKeyDictionary()
         self._inside: weakref.WeakKeyDictionary[Any, list[tuple[int, str]]] = weakref.WeakKeyDictionary()
@@ -226,6 +228,14 @@ class _ClientTap:
             lost = request is not None and not self._lost.isdisjoint(numbers)
             with self._losses.leaving(block, error, lost=lost, raises=request is not None and request.raises):
                 yield []
+
+    @contextmanager
+    def looking_back(self, context: Any, *_: Any) -> Iterator[list[Any]]:
+        """Note whether the body of a decorated function sees the loss of its lock, or of one around it, as it ends."""
+        for hold in context._holds:  # noqa: SLF001 - which no user asks for
+            if number := self._open.get((id(hold), invoked.get())):
+                self._saw[number] = all(told_lost(hold))
+        yield []
 
     @contextmanager
     def awaiting(self, candidate: Any, *_: Any, **__: Any) -> Iterator[list[Any]]:
@@ -375,7 +385,8 @@ class _ClientTap:
     def _ending(self, thing: Any) -> Iterator[None]:
         """Tell that a block or a candidacy ends with its holds."""
         for number in self._numbers_of(thing):
-            self._write("client_lock", kind="leaving", number=number, lost=self._is_lost(number))
+            told = {"lost": self._is_lost(number), "saw": self._saw.pop(number, None)}
+            self._write("client_lock", kind="leaving", number=number, **told)
         self._made.pop(thing, None)
         inside = self._inside.pop(thing, [])
         try:

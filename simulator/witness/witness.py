@@ -365,12 +365,7 @@ class Witness:
             hold = self._hold()
         except RuntimeError:
             return {"blind": True}
-        ways = [hold.lost.is_set(), hold.lost.reason is not None, not hold.owned]
-        try:
-            hold.raise_if_lost()
-            ways.append(False)
-        except Exception:  # noqa: BLE001 - whatever it is, it is how a body hears of a loss
-            ways.append(True)
+        ways = told_lost(hold)
         shown = {"owner": hold.owner, "lease": f"{crc32((hold.lease_id or '').encode()):08x}", "waited": hold.waited}
         shown |= {"lost": any(ways), "reason": hold.lost.reason}
         shown |= {} if self._listed is None else {"listed": self._listed(hold)}
@@ -397,6 +392,16 @@ class Witness:
                 if any(value is called.value for value in arguments.values())
             ]
         return theirs[0] if len(theirs) == 1 else invoked.get()
+
+
+def told_lost(hold: Any) -> list[bool]:
+    """Return for each way in which a hold tells of a loss whether the hold tells so now."""
+    ways = [hold.lost.is_set(), hold.lost.reason is not None, not hold.owned]
+    try:
+        hold.raise_if_lost()
+    except Exception:  # noqa: BLE001 - whatever it is, it is how a body hears of a loss
+        return [*ways, True]
+    return [*ways, False]
 
 
 def _name_of(error: BaseException) -> str:

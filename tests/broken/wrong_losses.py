@@ -35,6 +35,25 @@ def a_helpers_hold_hides_the_loss_around_it(patch: Patch) -> None:
     around(patch, JointSignal, "__init__", lambda real: lambda self, first, *_: real(self, first))
 
 
+@broken("of 'annex (lock client, decorator)' could not see that", app="blocks_lost", options="--duration 10")
+def the_hold_of_a_decorated_function_hides_the_loss_around_it(patch: Patch) -> None:
+    a_helpers_hold_hides_the_loss_around_it(patch)
+
+
+@broken("was left to lapse by", app="overstays")
+def a_lock_that_max_hold_has_ended_is_not_released(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def give_back(self: Any, lease: Any) -> Any:
+            if lease.lost != "too long":
+                return await real(self, lease)
+            await lease.stop()
+            return lease.lapses
+
+        return give_back
+
+    around(patch, Acquisition, "give_back", made)
+
+
 @broken("and its hold says that it is owned still", app="nested", options="--duration 8")
 def a_hold_that_was_given_back_says_that_it_is_owned(patch: Patch) -> None:
     patch.setattr(Hold, "owned", property(lambda self: not self.lost.is_set()))

@@ -59,6 +59,17 @@ def report(timer: func.TimerRequest) -> None:
     write_report()
 
 
+@locks.lock("annex")
+def write_annex() -> None:
+    time.sleep(4)
+
+
+@app.timer_trigger(arg_name="timer", schedule="*/5 * * * * *")
+@singleton(max_hold=2, on_contention="skip")
+def annex(timer: func.TimerRequest) -> None:
+    write_annex()
+
+
 @locks.lock("bill")
 def send_bill() -> None:
     time.sleep(0.5)

@@ -40,11 +40,12 @@ def ask(story: Story, t: float, host: str, blob: str = PLACE, status: int | None
     story.add(t, host, "lease_request", action="acquire", blob=f"/account/{blob}", status=status, **more)
 
 
-def skipped(story: Story, host: str, t: float, reason: str = "skip") -> None:
+def skipped(story: Story, host: str, t: float, reason: str = "skip", until: float = 0.0) -> None:
     owner = f"{host} at {t}"
     story.add(t, host, "invocation_started", function="ship", invocation=owner)
     expecting(story, t, host, owner)
     story.lock(t, host, "waiting", A, owner)
+    t = until or t
     story.lock(t, host, "contended", A, owner, reason=reason)
     outcome = {"outcome": "ok"} if reason == "skip" else {"outcome": "error", "blames": "LockNotAcquired"}
     story.add(t, host, "invocation_ended", function="ship", invocation=owner, **outcome)
@@ -177,6 +178,19 @@ def test_beside_a_fault_an_old_answer_accounts_for_a_refusal_behind_others_only(
         story.add(1, "host-2", "expected", invocation="first", keys=keys, blobs=blobs)
         story.lock(1, "host-2", "waiting", A, "first")
     assert [text for text in refused(story, 19) if text == TROUBLED] == found
+
+
+@pytest.mark.parametrize(("answer", "before", "found"), [(503, 4, 1), (None, 4, 1), (409, 4, 0), (503, 4.95, 0)])
+def test_who_asks_the_storage_alone_is_refused_by_its_answer_or_by_a_holder_of_then(
+    answer: int | None, before: float, found: int
+) -> None:
+    story = Story(policy="skip")
+    ask(story, 0.9, "host-2")
+    body(story, "host-2", 1, before)
+    story.fault(4.99, 9, "throttle", "host-2")
+    ask(story, 5.1, "host-2", status=answer, took=0.05)
+    skipped(story, "host-2", 5, until=5.2)
+    assert violations(story).count(TROUBLED) == found
 
 
 def test_a_slow_machine_polls_later() -> None:

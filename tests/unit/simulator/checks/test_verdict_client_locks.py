@@ -31,6 +31,7 @@ class Sections(Story):
         lost: tuple[float, str] | None = None,
         seen: bool = False,
         leaving: float | None = None,
+        saw: bool | None = None,
         **asked: Any,
     ) -> None:
         """Tell of a block.
@@ -54,7 +55,7 @@ class Sections(Story):
         if lost is not None:
             self.add(lost[0], host, "client_lock", kind="lost", reason=lost[1], **told)
         if leaving is not None:
-            self.add(leaving, host, "client_lock", kind="leaving", **told)
+            self.add(leaving, host, "client_lock", kind="leaving", saw=saw, **told)
         if end is not None:
             self.add(end, host, "client_lock", kind="left", lost=seen, **told)
         if released < math.inf:
@@ -274,9 +275,28 @@ def test_no_guarded_helper_begins_in_a_lost_block_around_its_call(*, within: boo
     assert sum(said in text for text in run.says()) == found
 
 
+@pytest.mark.parametrize(("saw", "end", "found"), [(False, 20, 1), (True, 20, 0), (None, 20, 0), (False, 5.5, 0)])
+@pytest.mark.parametrize("around", ["guard", "block", "itself"])
+def test_the_body_of_a_decorated_function_sees_the_loss_of_its_lock_and_of_each_around_it(
+    around: str, end: float, found: int, *, saw: bool | None
+) -> None:
+    run, whose, within = Sections(), {"invocation": "call", "called": True}, []
+    run.add(0.5, "host-1", "invocation_started", function="ship", invocation="call")
+    if around == "guard":
+        for t, kind in ((0.6, "waiting"), (0.7, "acquired"), (0.8, "body_started"), (5, "lost"), (30, "body_ended")):
+            run.lock(t, "host-1", kind, key_lock("b"), "call", function="ship", reason="too long")
+    elif around == "block":
+        run.stay("host-1", 0.6, 30, "books", lost=(5, "too long"), invocation="call")
+        within = [run.records[-1].text("number")]
+    lost = {"lost": (5, "too long")} if around == "itself" else {}
+    run.stay("host-1", 1, end, leaving=end, saw=saw, within=within, **lost, **whose)
+    said = "1 body of 'stock (lock client, decorator)' could not see that the lock was lost"
+    assert judge(run.end(70)).violations.count(said) == found
+
+
 def test_options_of_one_block_are_not_those_of_another() -> None:
     run = Sections()
-    run.stay("host-1", 1, 5, token=1, max_hold=2.0, lost=(3, "too long"))
+    run.stay("host-1", 1, 5, token=1, max_hold=2.0, lost=(3, "too long"), lease=(1, 5))
     run.stay("host-1", 20, 28, token=2)
     assert run.says() == []
 

@@ -60,6 +60,42 @@ def test_a_lock_that_is_handed_on_in_its_process_is_not_given_back() -> None:
     assert said(story) == []
 
 
+@pytest.mark.parametrize(
+    ("released", "end", "why", "found"),
+    [
+        (8.2, 8, "too long", ""),
+        (None, 8, "too long", "7.9"),  # until the lease lapses
+        (14.0, 8, "too long", "6.0"),
+        (None, 8, "expired", "7.9"),
+        (None, 8, "stolen", ""),
+        (None, 17, "too long", ""),
+    ],
+)
+def test_a_lock_that_is_lost_is_released_as_its_body_ends(
+    released: float | None, end: float, why: str, found: str
+) -> None:
+    story = Story().know(max_hold=4)
+    story.lease(0.9, "host-1", "acquire", A, status=201, lease="one", took=0.0)
+    story.body("host-1", 1, end, A, outcome="error", owner="i")
+    story.lock(5, "host-1", "lost", A, "i", reason=why)
+    if released is not None:
+        story.lease(released, "host-1", "release", A, lease="one", took=0.0)
+    left = [text.partition("host-1, ")[2].partition(" s ")[0] for text in said(story) if "left to lapse" in text]
+    assert left == [found] * bool(found)
+
+
+@pytest.mark.parametrize("got", [9.0, 15.5])
+def test_a_lock_that_is_lost_is_free_from_its_release_on(got: float) -> None:
+    story = Story().know(max_hold=4)
+    story.lease(0.9, "host-1", "acquire", A, status=201, lease="one", took=0.0)
+    story.body("host-1", 1, 6, A, outcome="error", owner="i", token=1)
+    story.lock(5, "host-1", "lost", A, "i", reason="too long")
+    story.lease(6.1, "host-1", "release", A, lease="one", took=0.0)
+    story.body("host-2", got, got + 1, A, token=2, asked=3.0)
+    free = [text for text in said(story) if "was free for" in text]
+    assert free == ["ship.a was free for 9.4 s while host-2 waited for it"] * (got > 12)
+
+
 def test_a_journal_of_an_older_run_tells_of_no_release() -> None:
     story = Story().know(at_least=10)
     story.lease(0.9, "host-1", "acquire", A, status=201, lease="one", took=0.0)

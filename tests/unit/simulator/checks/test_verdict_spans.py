@@ -172,7 +172,7 @@ def test_whoever_gets_in_beside_a_body_that_was_told_is_no_overlap_and_before_it
     story.body("host-2", 30, 31, LOCK)
     verdict = verdict_of(story)
     assert verdict.overlaps == ()
-    assert "1 body went on after max_hold, though told, and others got in" in verdict.notes
+    assert "1 body went on after max_hold had ended its hold, and others got in" in verdict.notes
     story = a_story(max_hold=10)
     a_long_body(story, lost=15.1, end=40)
     story.body("host-2", 14, 14.5, LOCK)

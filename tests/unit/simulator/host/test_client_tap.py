@@ -13,7 +13,7 @@ import pytest
 from simulator.history.journal import Record
 from simulator.host.client_tap import tap_clients
 from simulator.witness.witness import AskedTask
-from singleton import AsyncLockClient, LockClient, SingletonOptions
+from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
 from singleton.baseclient import BaseClient
@@ -21,6 +21,7 @@ from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.runtime.cancellation import LossWatch
+from singleton.runtime.reentry import BodyContext
 from singleton.testing import memory_locks
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _TAPPED: dict[Any, tuple[str, ...]] = {
     BaseClient: ("safe_name", "lock_name", "close"),
     _BaseBlock: ("_left", "another"),
     Leadership: ("start", "__enter__", "__aenter__", "wait", "_wait_async", "stop", "__aexit__", "hold"),
+    BodyContext: ("__exit__",),
     PeriodicWorker: ("start", "__aenter__", "run", "stop", "_do"),
 }
 
@@ -166,6 +168,24 @@ def test_each_call_of_a_decorated_function_is_a_stay(told: Told, locks: LockClie
     count()
     count()
     assert told.events == ["in numbers", "out of numbers"] * 2
+
+
+@pytest.mark.parametrize("lost", ["stock", "numbers", ""])
+@pytest.mark.parametrize("deaf", [True, False])
+def test_whether_a_decorated_function_sees_the_loss_of_its_lock_or_of_one_around_it_is_told(
+    told: Told, locks: LockClient, monkeypatch: pytest.MonkeyPatch, lost: str, *, deaf: bool
+) -> None:
+    if deaf:
+        monkeypatch.setattr(Hold, "owned", True)
+
+    @locks.lock("numbers", on_loss="tell")
+    def count() -> None:
+        {"stock": around, "numbers": current_hold(), "": around}[lost].own_lost.fire("too long") if lost else None
+
+    with locks.lock("stock", on_loss="tell") as around:
+        count()
+    saw = [record.get("saw") for record in told if record.get("kind") == "leaving"]
+    assert saw == [bool(lost) and not deaf, None]
 
 
 async def test_so_are_blocks_of_coroutines(told: Told) -> None:
