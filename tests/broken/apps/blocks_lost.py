@@ -1,6 +1,7 @@
 """Blocks of lock clients that lose their locks: one fails then, one is cancelled, and one only hears of the loss.
 
 Another body has a lost guard around it, and cleans up under a lock; the call of a decorated function is refused then.
+The call of another such function has begun before the loss, and goes on.
 So is the call of a guarded helper in a lost block.
 """
 

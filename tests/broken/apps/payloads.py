@@ -39,7 +39,13 @@ def remark(event: func.EventGridEvent) -> None:
     time.sleep(0.2)
 
 
-@app.cosmos_db_trigger(arg_name="docs", database_name="d", container_name="c", connection="AzureWebJobsStorage")
+@app.cosmos_db_trigger(
+    arg_name="docs",
+    database_name="d",
+    container_name="c",
+    connection="AzureWebJobsStorage",
+    max_items_per_invocation=1,
+)
 @singleton(scope="account")
 def changed(docs: func.DocumentList) -> None:
     time.sleep(0.2)

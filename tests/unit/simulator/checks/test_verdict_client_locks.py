@@ -280,7 +280,7 @@ def test_no_guarded_helper_begins_in_a_lost_block_around_its_call(*, within: boo
 def test_the_body_of_a_decorated_function_sees_the_loss_of_its_lock_and_of_each_around_it(
     around: str, end: float, found: int, *, saw: bool | None
 ) -> None:
-    run, whose, within = Sections(), {"invocation": "call", "called": True}, []
+    run, within = Sections(), list[str]()
     run.add(0.5, "host-1", "invocation_started", function="ship", invocation="call")
     if around == "guard":
         for t, kind in ((0.6, "waiting"), (0.7, "acquired"), (0.8, "body_started"), (5, "lost"), (30, "body_ended")):
@@ -288,8 +288,8 @@ def test_the_body_of_a_decorated_function_sees_the_loss_of_its_lock_and_of_each_
     elif around == "block":
         run.stay("host-1", 0.6, 30, "books", lost=(5, "too long"), invocation="call")
         within = [run.records[-1].text("number")]
-    lost = {"lost": (5, "too long")} if around == "itself" else {}
-    run.stay("host-1", 1, end, leaving=end, saw=saw, within=within, **lost, **whose)
+    lost = (5.0, "too long") if around == "itself" else None
+    run.stay("host-1", 1, end, leaving=end, saw=saw, within=within, lost=lost, invocation="call", called=True)
     said = "1 body of 'stock (lock client, decorator)' could not see that the lock was lost"
     assert judge(run.end(70)).violations.count(said) == found
 
