@@ -106,6 +106,12 @@ async def _stale_claimer(host: Host) -> None:
     work._renews(claim)
 
 
+async def _older_token(host: Host) -> None:
+    work = rowclaims._Work(host.scene.world, 1)
+    work._tokens["0"] = 2
+    work._claim(1, 1)
+
+
 def _starter(host: Host) -> starts._Starter:
     world = host.scene.world
     return starts._Starter(starts._Hub(world, Random(1)), host.machine, "me", world.loop.now)
@@ -146,6 +152,7 @@ PATTERNS: Final[dict[str, Callable[[Scene], None]]] = {
     "claimed too often": _of(_claimed_too_often),
     "done twice": _of(_done_twice),
     "stale claimer": _of(_stale_claimer),
+    "older token": _of(_older_token),
     "started at once": _of(_started_at_once),
     "started by others": _of(partial(_told, started=True)),
     "nobody in the way": _of(partial(_told, started=False)),

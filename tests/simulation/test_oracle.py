@@ -831,8 +831,16 @@ async def _(host: Host) -> None:
     belief = await host.take()
     hold = Hold(LOCK, lease=belief)
     await host.store.release(LOCK, belief.id)
-    user.calls.released(use, (hold,))
+    user.calls.released(use, (hold,), kept=False)
     await host.until(20.0)
+
+
+@of("asleep after its end")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    use.waiter = asyncio.ensure_future(asyncio.sleep(20.0))
+    user.calls.released(use, (), kept=True)
+    await host.until(10.0)
 
 
 @of("gave up too soon")

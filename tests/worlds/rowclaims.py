@@ -4,6 +4,7 @@ claimed twice          two claims of a row have one number
 taken too soon         a row was claimed from its claimer before it counted as stuck
 claimed too often      a row was claimed more often than it should be
 done twice             the effect of a row, which is in one transaction with Done, is there twice
+older token            a row was claimed by a claimer whose token is less than an earlier claimer's
 stale claimer          a claimer wrote, and its row had been claimed by somebody else since
 """
 
@@ -13,6 +14,8 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import MetaData, insert, update
@@ -23,12 +26,14 @@ from singleton.patterns.sql import RowStates, work_table
 from tests.worlds.database import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from simulator.virtual.time.machine import Machine
 
 _STUCK_AFTER: Final = 20.0
 _ATTEMPTS: Final = 4
+_ROUNDS: Final = 5
+"""Rounds of a claimer under one token."""
 _EXACT: Final = 0.01
 """Seconds to which times are exact."""
 _METADATA: Final = MetaData()
@@ -65,6 +70,9 @@ class _Work(Judge):
     _claims: Counter[str] = field(default_factory=Counter)
     _effects: Counter[str] = field(default_factory=Counter)
     _failed: set[str] = field(default_factory=set)
+    _tokens: dict[str, int] = field(default_factory=dict)
+    """The greatest token of each row, in worlds whose claimers have tokens."""
+    _holds: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
         self._database = Database(self.world, _METADATA)
@@ -75,11 +83,16 @@ class _Work(Judge):
     async def claims(self, machine: Machine, *, limit: int, pace: float, fails: float) -> None:
         """Claim, work and note, until all rows are done or given up."""
         rng = self.world.rng_work
-        while not self._settled():
+        token, fenced = None, self.number % 2 == 0
+        for rounds in count():
+            if self._settled():
+                return
+            if fenced and rounds % _ROUNDS == 0:
+                token = next(self._holds)
             await asyncio.sleep(1.0)
             claims: list[Claim] = []
             with suppress(OSError):
-                claims = await self._database.ask("claim", lambda: self._claim(limit), _rows_of)
+                claims = await self._database.ask("claim", partial(self._claim, limit, token), _rows_of)
             for claim in claims:
                 await asyncio.sleep(pace)
                 self.world.note(machine.name, "row", key=claim.key["id"], version=claim.version)
@@ -101,8 +114,8 @@ class _Work(Judge):
 
     # --- transactions -------------------------------------------------------------------------------------------------
 
-    def _claim(self, limit: int) -> list[Claim]:
-        claims = self._rows.claim(limit)
+    def _claim(self, limit: int, token: int | None = None) -> list[Claim]:
+        claims = self._rows.claim(limit, token=token)
         now = self.world.loop.now
         for claim in claims:
             row = claim.key["id"]
@@ -110,6 +123,9 @@ class _Work(Judge):
                 self._blame("claimed twice", f"row {row} has two claims {claim.version}")
             if now < self._since.get(row, -_STUCK_AFTER) + _STUCK_AFTER - _EXACT:
                 self._blame("taken too soon", f"row {row} is claimed after {now - self._since[row]:.1f} s")
+            if token is not None and token < self._tokens.get(row, 0):
+                self._blame("older token", f"row {row} is claimed under {token}, and {self._tokens[row]} was before")
+            self._tokens[row] = token or 0
             self._claims[row] += 1
             if self._claims[row] > _ATTEMPTS:
                 self._blame("claimed too often", f"row {row} is claimed for the {self._claims[row]}th time")

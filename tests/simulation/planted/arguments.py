@@ -54,4 +54,28 @@ ARGUMENTS: tuple[Mutant, ...] = (
         breaks="a function with also= takes the new lock only, beside the version before",
         among="arguments",
     ),
+    Mutant(
+        name="one more than max_waiting waits",
+        file="singleton/runtime/waiter_count.py",
+        old=":= self.of(blob)) < most",
+        new=":= self.of(blob)) <= most",
+        breaks="a caller waits although max_waiting callers wait already",
+        among="arguments",
+    ),
+    Mutant(
+        name="periodic drops max_hold",
+        file="singleton/baseclient.py",
+        old='attempt = self._try(name, owner, None, at_least, max_hold, use="periodic")',
+        new='attempt = self._try(name, owner, None, at_least, use="periodic")',
+        breaks="a hold of periodic work has no end",
+        among="clients",
+    ),
+    Mutant(
+        name="an inner block shortens at_least",
+        file="singleton/runtime/registry.py",
+        old="self._not_before[hold] = max(due, self._not_before.get(hold, due))",
+        new="self._not_before[hold] = due",
+        breaks="an inner block of a reentrant lock with a shorter at_least gives the lock back too soon",
+        among="clients",
+    ),
 )

@@ -207,4 +207,20 @@ CLIENTS: tuple[Mutant, ...] = (
         by=("tests/unit/runtime/test_fork.py",),
         why="no virtual world forks",
     ),
+    Mutant(
+        name="at_least keeps those who wait for a loss",
+        file="singleton/base/hold.py",
+        old="            if not kept:\n                self._callbacks.clear()",
+        new="            if kept:\n                return\n            self._callbacks.clear()",
+        breaks="who waits for hold.lost sleeps on after the section, until the lock is given back or for ever",
+        among="clients",
+    ),
+    Mutant(
+        name="only the first lock of a set is watched",
+        file="singleton/clients/blocks.py",
+        old="LossWatch(self._holds, task)",
+        new="LossWatch(self._holds[:1], task)",
+        breaks="the body under a set of locks goes on after the loss of another lock than the first",
+        among="clients",
+    ),
 )

@@ -164,4 +164,12 @@ PATTERNS: tuple[Mutant, ...] = (
         breaks="several callers are told that they started one orchestration",
         among="starts",
     ),
+    Mutant(
+        name="a claim leaves no token in its row",
+        file="singleton/patterns/sql/rowstates.py",
+        old="        if token is not None:\n            values |= self._set(token=token)\n        # A claim since",
+        new="        # A claim since",
+        breaks="a claimer with an older token claims the row of a later one",
+        among="rows",
+    ),
 )

@@ -74,7 +74,8 @@ async def test_periodic_work_that_hangs_is_told_and_another_instance_goes_on() -
     async def hangs(hold: Hold) -> None:
         began.append(now())
         try:
-            await hold.lost
+            async with asyncio.timeout(30):
+                await hold.lost
         finally:
             told.append(now() - began[-1])
 

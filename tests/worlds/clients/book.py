@@ -9,6 +9,7 @@ kept for nobody         a host renews the lease of a lock that nobody there uses
 outlives its client     a client with a place of its own was closed and done with, and its connection is open
 kept too short          a lock was to be kept for a while, and was given back before
 another lock            a caller got a lock that it had not asked for
+asleep after its end    a hold was given back, and a task that waits for its loss was not woken
 lost after its release  a hold was given back, and said later that it was lost
 gave up too soon        who asked for a lock's holder was told at once that the storage does not answer
 """
@@ -35,6 +36,7 @@ from singleton.base.errors import (
 from singleton.locking.semaphore import slot_name
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterator
 
     from simulator.virtual.oracle.evidence import RunningBody
@@ -90,6 +92,8 @@ class Use:
     doing: Doing = "waits"
     cut: bool = False
     """Whether it was cancelled."""
+    waiter: asyncio.Task[None] | None = None
+    """A task that waits for the loss or the end of its hold."""
     lost: bool = False
     """Whether a hold was lost when the body of its block returned."""
 
@@ -404,11 +408,19 @@ class Calls(Judge):
             if hold.lock not in use.locks:
                 self._blame("another lock", f"{use.owner} got {hold.lock}, and asked for {use.locks[0]}")
 
-    def released(self, use: Use, holds: tuple[Hold, ...]) -> None:
-        """Receive holds that their user still has when the call that releases them returns."""
+    def released(self, use: Use, holds: tuple[Hold, ...], *, kept: bool) -> None:
+        """Receive holds that their user still has when the call that releases them returns; ``kept``: for a while."""
+        self.world.later(AT_ONCE, self._must_be_awake, use)
+        if kept:
+            return
         good = [hold for hold in holds if not hold.lost.is_set()]
         if not use.cut:
             self._released += [(self.world.loop.now, use, hold) for hold in good]
+
+    def _must_be_awake(self, use: Use) -> None:
+        waits = use.waiter is not None and not use.waiter.done()
+        if waits and not use.machine.leaving and not use.machine.stopped_since(2 * AT_ONCE):
+            self._blame("asleep after its end", f"{use.owner} has given its lock back, and somebody waits for a loss")
 
     def not_answered(self, machine: Machine, asked: float, error: StorageUnavailable) -> None:
         """Receive the answer that the storage does not answer. A container that is being deleted is known at once."""

@@ -206,6 +206,8 @@ def _with_more(plan: Plan, *, sync: bool) -> Plan:
         plan = replace(plan, max_hold=chance.choice([1.0, 4.0, 12.0]) if chance.random() < 0.15 else None)
     if way in _BLOCKING:
         plan = replace(plan, on_loss=chance.choice([None, None, "tell", "raise"]))
+    if way == "set" and not sync:
+        plan = replace(plan, blind=chance.random() < 0.5)
     return replace(plan, reentrant=chance.random() < 0.4) if way == "lock" else plan
 
 

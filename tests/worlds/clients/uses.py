@@ -17,7 +17,7 @@ import asyncio
 import math
 import traceback
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.jobs import inside, under_way
@@ -49,6 +49,7 @@ class Plan:
     ``patience``: seconds to wait of a try.
     Of a worker: long, if its work takes most of the time and looks at no loss by itself.
     ``closes``: how many callbacks after its beginning the client is closed.
+    ``blind``: its body looks at no loss by itself, and is to be cancelled.
     ``cut``: the phase in which it is cancelled, and how many callbacks of its machine after that begins.
     """
 
@@ -62,6 +63,7 @@ class Plan:
     max_hold: float | None = None
     on_loss: OnLoss | None = None
     reentrant: bool = False
+    blind: bool = field(default=False, repr=False)
     patience: float = 0.0
     then: str = ""
     cut: tuple[str, int] | None = None
@@ -238,8 +240,7 @@ class User:
         }
 
     def _released(self, use: Use, plan: Plan, holds: tuple[Hold, ...]) -> None:
-        if not plan.at_least:
-            self.calls.released(use, holds)
+        self.calls.released(use, holds, kept=bool(plan.at_least))
 
     async def _lead(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
         witness = LeaderWaiter(self.world, use.machine)
@@ -270,7 +271,11 @@ class User:
         async def work(hold: Hold) -> None:
             if stopped:
                 self.blame_stopped(use)
-            with suppress(Refused), inside(self.world, use.machine, hold):
+            has_left: list[bool] = []
+            if plan.max_hold is not None:
+                self.must_end(use, hold, plan.max_hold, has_left)
+            with suppress(Refused), inside(self.world, use.machine, hold), ExitStack() as body:
+                body.callback(has_left.append, True)
                 await (asyncio.sleep(lasts) if long else self._step((hold,), lasts))
 
         client = self._async_client()
@@ -342,6 +347,7 @@ class User:
         cutter.reach("inside")
         if plan.at_least:
             self.book.must_last(use, holds[0], plan.at_least)
+            use.waiter = asyncio.ensure_future(_over(holds[0].lost))
         has_left: list[bool] = []
         if plan.max_hold is not None:
             self.must_end(use, holds[0], plan.max_hold, has_left)
@@ -355,8 +361,9 @@ class User:
                     bodies.callback(self.book.leave, semaphore, body)
             if plan.then == "again" and use.kind == "lock" and not self.sync:
                 await (self._enter_again(use, plan, holds[0]) if plan.reentrant else self._ask_again(use, plan))
+            blind = plan.blind and (plan.on_loss or self.on_loss) == "raise"
             for _ in range(plan.steps):
-                if not await self._step(holds, plan.seconds):
+                if not await self._step(holds, plan.seconds, blind=blind):
                     break
         use.lost = plan.way not in _ALONE and any(hold.lost.is_set() for hold in holds)
 
@@ -379,7 +386,8 @@ class User:
     async def _enter_again(self, use: Use, plan: Plan, outer: Hold) -> None:
         """Ask for the reentrant lock that this code is inside of: an inner block has the hold of the outer block."""
         try:
-            async with self._async_client().lock(plan.names[0], reentrant=True, owner=f"{use.owner} again") as inner:
+            within: dict[str, Any] = {"at_least": plan.at_least / 4, "owner": f"{use.owner} again"}
+            async with self._async_client().lock(plan.names[0], reentrant=True, **within) as inner:
                 self.must_share(use, outer, inner)
         except LockNotAcquired:
             self.must_share(use, outer, None)
@@ -413,11 +421,14 @@ class User:
         lost.add_callback(tell)
         world.later(seconds * drift + 0.5, look)
 
-    async def _step(self, holds: tuple[Hold, ...], seconds: float) -> bool:
+    async def _step(self, holds: tuple[Hold, ...], seconds: float, *, blind: bool = False) -> bool:
         """Work for some seconds, and write the result; False as soon as a hold is lost."""
-        losses = [asyncio.ensure_future(_over(hold.lost)) for hold in holds]
+        losses = [] if blind else [asyncio.ensure_future(_over(hold.lost)) for hold in holds]
         try:
-            await asyncio.wait(losses, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if blind:
+                await asyncio.sleep(seconds)
+            else:
+                await asyncio.wait(losses, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for loss in losses:
                 loss.cancel()
