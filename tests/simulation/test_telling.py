@@ -192,6 +192,8 @@ def test_what_became_of_a_message_that_is_named_is_told() -> None:
         Record(2.0, "host-0", "invocation_started", {"invocation": "host-0/m3/2", "message": "m3"}),
         lock(2.0, "host-0/m3/2", "waiting"),
         lock(2.5, "host-0/m3/2", "contended", reason="raise"),
+        Record(2.5, "world", "message_copied", {"queue": "orders", "id": "m5", "first": "m3"}),
+        Record(2.5, "world", "message_copied", {"queue": "orders", "id": "m6", "first": "m4"}),
         Record(2.5, "host-0", "invocation_ended", {"invocation": "host-0/m3/2", "outcome": "error", "error": "No"}),
         Record(2.6, "host-0", "message_completed", {"queue": "orders", "id": "m3"}),
         Record(2.7, "host-1", "message_received", {"queue": "orders", "id": "m4", "dequeue_count": 1}),
@@ -202,6 +204,7 @@ def test_what_became_of_a_message_that_is_named_is_told() -> None:
         "    2.000 s  host-0 receives message m3, 2 times by now.",
         "    2.000 s  host-0/m3/2 asks for ~key-0.",
         "    2.500 s  host-0/m3/2 does not get ~key-0 (raise).",
+        "    2.500 s  message m5, a copy of m3, comes into the queue orders.",
         "    2.500 s  host-0/m3/2 ends with No.",
         "    2.600 s  host-0 deletes message m3 as done.",
     ]
@@ -263,6 +266,22 @@ def test_requests_to_queues_and_databases_are_told_with_what_they_are_about_and_
         "    4.000 s  the database carries out host-1's claim of row 5.",
         "    9.000 s  BROKEN (starved): message m3 of host-0 for row 5 waits, and host-1 has left it.",
     ]
+
+
+def test_a_queue_s_refusal_of_a_caller_that_is_named_is_told_and_no_refusal_of_others() -> None:
+    def send(at: float, host: str, answer: str, call: str = "queue send") -> Record:
+        fields = {"call": call, "name": "orders", "about": "text", "answer": answer, "out": 0.0, "back": 0.0}
+        return Record(at, host, "request", fields)
+
+    records = [
+        lock(1.0, "host-0/m3/1", "waiting"),
+        *(send(1.1, "host-1", "400 Other"), send(1.1, "host-0", "ok"), send(1.1, "host-0", "404", "queue receive")),
+        send(1.2, "host-0", "400 OutOfRange"),
+        Record(1.3, "host-0", "invocation_ended", {"invocation": "host-0/m3/1", "outcome": "error"}),
+    ]
+    lines = told(records, 1.3, "false alarm", "host-0/m3/1 ended with StorageError, and no fault struck its requests")
+    refusals = [line for line in lines if "queue" in line]
+    assert refusals == ["    1.200 s  the service answers host-0's queue send of orders (text) with 400 OutOfRange."]
 
 
 def test_a_lease_that_nobody_uses_and_nobody_gives_back_is_told_and_so_is_who_deletes_the_lock() -> None:

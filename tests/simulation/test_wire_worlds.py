@@ -14,7 +14,7 @@ from simulator.virtual.faults import KINDS
 from simulator.virtual.faults.wire_faults import OF_WIRES, ForgottenConnections
 from simulator.virtual.hosts.queue_service import Queues
 from simulator.virtual.hosts.queue_wire import QueueWire
-from simulator.virtual.http.blob_api import http_date
+from simulator.virtual.http.blob_api import AskedCall, differences, http_date
 from simulator.virtual.search.exploration import Exploration
 from simulator.virtual.search.story_report import promises, tell
 from simulator.virtual.search.world_scenario import WorldScenario
@@ -264,6 +264,18 @@ def test_what_a_queue_is_asked_and_tells_is_compared_with_the_service() -> None:
             client.delete_message = gone
             host.failure(host.queue.delete("m", "r"))
         assert [each.partition(":")[0] for each in host.found] == [finding]
+        assert finding != "another request" or host.found[0].endswith("hears another: args[life] is 7 in place of 60")
+
+
+def test_two_calls_that_differ_are_told_by_what_differs() -> None:
+    asked = AskedCall("put", "lock", ({"Owner": "me", "Count": "1"}, "etag", b"a" * 300 + b"bc"))
+    heard = AskedCall("put", "lock", ({"Owner": "me", "Count": "2"}, "", b"a" * 300 + b"xc"))
+    assert list(differences(asked, asked)) == []
+    assert list(differences(asked, heard)) == [
+        "args[0][Count] is '2' in place of '1'",
+        "args[1] is '' in place of 'etag'",
+        "args[2] is …aaaaaaaaaaxc' in place of …aaaaaaaaaabc'",
+    ]
 
 
 @pytest.mark.parametrize("how", SPOILINGS)

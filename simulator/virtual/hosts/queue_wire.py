@@ -21,7 +21,7 @@ from azure.core.pipeline.transport import AsyncHttpResponse, AsyncHttpTransport
 
 from simulator.host.triggers.queue import AzureQueue, QueueMessage
 from simulator.virtual.hosts.queue_service import VirtualQueue
-from simulator.virtual.http.blob_api import OF_SERVICE, HeardRequest, http_date, refusal_of, xml
+from simulator.virtual.http.blob_api import OF_SERVICE, HeardRequest, differences, http_date, refusal_of, xml
 from simulator.virtual.http.spoilt import PAGES
 from simulator.virtual.http.virtual_wire import plain
 from simulator.virtual.storage.network import Spoilt
@@ -90,7 +90,9 @@ class QueueWire:
             self.blame("request sent twice", f"{who} sends {asked} again, unasked")
         last = exchanges[-1] if exchanges else _QueueExchange()
         if last.heard is not None and last.heard != asked:
-            self.blame("another request", f"{who} asks for {asked}, and the service hears {last.heard}"[:400])
+            what = ", ".join(differences(asked, last.heard))
+            asks = f"{who} asks for {asked.call} of {asked.queue}"
+            self.blame("another request", f"{asks}, and the service hears another: {what}"[:400])
             return
         if last.answered:
             right = _comparable(told) == _comparable(last.means)

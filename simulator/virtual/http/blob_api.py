@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 from xml.sax.saxutils import escape
@@ -14,7 +16,7 @@ from singleton.stores.log_store import BEYOND, Tail
 from singleton.stores.protocol import BlobState, Content, StoreFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
 ID: Final = "x-ms-client-request-id"
 META: Final = "x-ms-meta-"
@@ -30,6 +32,9 @@ _SUCCESS: Final = {
 }
 _ALL: Final = 2**40
 """Bytes of content, at most: a request names no limit."""
+_BEFORE: Final = 10
+_SHOWN: Final = 60
+"""Characters of a value that differs: before the first difference, and in all."""
 _STATUS: Final = {"leased": "locked", "breaking": "locked"}
 
 
@@ -67,6 +72,27 @@ class AskedCall(NamedTuple):
     call: str
     name: str
     args: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.call} of {self.name or 'the container'}"
+
+
+def differences(asked: Any, heard: Any, place: str = "") -> Iterator[str]:
+    """Say where two calls differ, and from where on their values do."""
+    if asked == heard:
+        return
+    one, other = (each._asdict() if hasattr(each, "_asdict") else each for each in (asked, heard))
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        one, other = dict(enumerate(one)), dict(enumerate(other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in {**one, **other}:
+            yield from differences(one.get(key), other.get(key), f"{place}[{key}]" if place else str(key))
+        return
+    texts = [repr(one), repr(other)]
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+    since = max(0, same - _BEFORE)
+    was, now = (f"{'…' if since else ''}{text[since : since + _SHOWN]}" for text in texts)
+    yield f"{place} is {now} in place of {was}"
 
 
 @dataclass(slots=True)

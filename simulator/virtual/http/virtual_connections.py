@@ -24,6 +24,7 @@ from simulator.virtual.http.blob_api import (
     HttpAnswer,
     answer_of,
     asked_by,
+    differences,
     read_bytes,
     refusal_of,
     same_call,
@@ -164,7 +165,8 @@ class WireServer:
         """Blame a host for a request that it may not send."""
         asked, heard, before = asking.asked, exchange.heard, asking.exchanges
         if not exchange.as_asked:
-            self.blame("another request", f"{machine} asks for {shown(asked)}, and the service hears {shown(heard)}")
+            what = ", ".join(differences(asked, heard))
+            self.blame("another request", f"{machine} asks for {asked}, and the service hears another: {what}"[:400])
         if before and not _goes_on(before[-1]):
             self.blame("request sent twice", f"{machine} sends {shown(asked)} again, unasked")
         if refusal is not None and refusal.status == 403:
@@ -191,7 +193,7 @@ def _goes_on(exchange: HttpExchange) -> bool:
 
 def shown(call: AskedCall) -> str:
     """Return a call in words."""
-    return f"{call.call} of {call.name or 'the container'} {call.args}"[:200]
+    return f"{call} {call.args}"[:200]
 
 
 class VirtualConnections(Connections):

@@ -211,7 +211,7 @@ class CallerChecks(Checks):
             case "SingletonError" if not strange:
                 self._blame("false alarm", told)
             case "StorageError" if quiet and not strange:
-                self._blame("false alarm", f"{told}, and no request was refused")
+                self._blame("false alarm", f"{told}, and no fault struck its requests")
             case "StorageUnavailable" if self.conduct.well(machine, since - STALE + NO_ANSWER):
                 self._blame("false alarm", f"{told}, and the network was good")
             case "StorageDenied" if not self.conduct.denied(machine, since):

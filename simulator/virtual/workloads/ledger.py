@@ -170,6 +170,7 @@ class Ledger:
             self.world.oracle.blame("altered", f"{queue} got {stored.text!r}, which nobody had put there")
             self.fed(_OF_NOBODY, queue, stored)
             return
+        self.world.note("world", "message_copied", queue=queue, id=stored.id, first=self._first(entry))
         self._names[stored.id] = entry
         if queue != entry.queue:
             tries = entry.receives - entry.answered
@@ -276,5 +277,8 @@ class Ledger:
         return any(machine.crashed or machine.stopped_since(now - since) for machine, since in entry.machines.items())
 
     def _blame(self, check: str, entry: MessageEntry, what: str) -> None:
-        first = next(name for name, each in self._names.items() if each is entry)
-        self.world.oracle.blame(check, f"message number {entry.number} of {entry.queue}, first {first}, {what}")
+        which = f"message number {entry.number} of {entry.queue}, first {self._first(entry)}"
+        self.world.oracle.blame(check, f"{which}, {what}")
+
+    def _first(self, entry: MessageEntry) -> str:
+        return next(name for name, each in self._names.items() if each is entry)

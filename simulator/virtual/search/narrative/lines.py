@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simulator.checks.findings import count, label
 from simulator.virtual.search.narrative.choice import NEEDED, OF_OTHERS, Tale, ranked, told_leases
-from simulator.virtual.storage.network import SOON
+from simulator.virtual.search.narrative.requests import NOTES, SLOW, in_vain, is_trouble, told_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from simulator.virtual.search.narrative.visits import Visit
 
 
-_SLOW: Final = SOON / 2
 _TWICE: Final = 2
-_NOTES: Final = "deferred/"
-"""Where the failures of messages are noted that were put back."""
 _LEASING: Final = ("acquire", "renew")
 """Requests after which a lease lasts longer."""
 _OF_MESSAGES: Final = {
     "message_sent": "message {id} is sent to the queue {queue}",
+    "message_copied": "message {id}, a copy of {first}, comes into the queue {queue}",
     "message_received": "{host} receives message {id}",
     "message_completed": "{host} deletes message {id} as done",
     "message_returned": "{host} leaves message {id} to be received again{reason}",
@@ -93,7 +91,8 @@ def outcome_words(record: Record) -> str:
 
 def message_words(record: Record) -> str:
     """Tell what happened to a message."""
-    told = {"host": record.host, "id": record.text("id"), "queue": record.text("queue"), "reason": _reason(record)}
+    told = {name: record.text(name) for name in ("id", "queue", "first")}
+    told |= {"host": record.host, "reason": _reason(record)}
     sentence = _OF_MESSAGES.get(record.event, f"{{host}}: {record.event.replace('_', ' ')}, {{id}}")
     times = int(record.get("dequeue_count") or 1)
     again = f", {times} times by now" if times > 1 else ""
@@ -141,7 +140,7 @@ def _done_with(record: Record, lease: Lease | None) -> str:
         about |= {"call": call.partition(" ")[2], "lock": record.text("about")}
         done = "carries out" if answer == "ok" else f"answers with {answer} to"
         return "the database {done} {host}'s {call} of {lock}".format(done=done, **about)
-    if record.text("name").startswith(_NOTES) and answer == "ok":
+    if record.text("name").startswith(NOTES) and answer == "ok":
         verb = "forgets" if call == "remove" else "notes"
         return f"{record.host} {verb} the failures of message {record.text('name').rpartition('/')[2]}"
     if answer == "lost":
@@ -177,21 +176,10 @@ def _delays(record: Record) -> str:
     if record.text("answer") == "lost":
         return ""
     out, back = float(record.get("out", 0.0)), record.get("back", 0.0)
-    late = f", {out:.1f} s after it was sent" if out >= _SLOW else ""
+    late = f", {out:.1f} s after it was sent" if out >= SLOW else ""
     if back is None:
         return f"{late}, but the reply is lost"
-    return f"{late}; the reply takes {back:.1f} s" if back >= _SLOW else late
-
-
-def in_vain(record: Record) -> bool:
-    """Tell whether this is a request for a lease that somebody else has."""
-    return record.text("call") == "acquire" and record.text("answer").endswith("LeaseAlreadyPresent")
-
-
-def is_trouble(record: Record) -> bool:
-    """Tell whether a request was late, lost or refused, for another reason than that somebody else has the lease."""
-    late = float(record.get("out") or 0.0) >= _SLOW or record.get("back") is None or record.get("back") >= _SLOW
-    return late or not (record.text("answer") == "ok" or in_vain(record))
+    return f"{late}; the reply takes {back:.1f} s" if back >= SLOW else late
 
 
 def _joined(who: str, one: Record | None, said: str, other: Record | None, then: str) -> list[Told]:
@@ -217,39 +205,6 @@ def _fields(record: Record, who: str) -> dict[str, Any]:
     message = f"message {record.text('message_id')}" if record.text("message_id") else "its message"
     told = {"message": message, "copy_id": record.text("copy_id")}
     return {"owner": who, "lock": label(record.text("lock")), "reason": _reason(record), **told}
-
-
-_ON_THE_WAY: Final = {"create": "create", "read": "read", "write": "write", "get": "read", "put": "write"}
-"""Requests that are not told while they succeed, unless the violation has this word for them."""
-_REMOVALS: Final = ("drop", "remove", "delete")
-
-
-def told_requests(tale: Tale, visits: Sequence[Visit], leases: Sequence[Lease]) -> Iterator[Record]:
-    """Yield the requests under these leases, and those that were sent for these visits while they waited."""
-    mine = {id(record) for lease in leases for record in lease.requests}
-    for record in tale.records:
-        told = id(record) in mine or any(_of_wait(tale, visit, record) for visit in visits)
-        if _is_named(tale, record) or (told and not _goes_without_saying(tale, record)):
-            yield record
-
-
-def _is_named(tale: Tale, record: Record) -> bool:
-    """Tell whether a request is about a message, a row or a token that the violation names, or removes what it names.
-
-    Also a sender's appends to logs, if the violation names the sender's message.
-    """
-    call, name, about = record.text("call"), record.text("name"), record.text("about")
-    if record.event != "request":
-        return False
-    if call.startswith("queue "):
-        return about in tale.focus.messages and (is_trouble(record) or call != "queue update")
-    if call.startswith("database "):
-        return bool(about) and tale.focus.words.issuperset(about.split())
-    if name.startswith(_NOTES):
-        return name.rpartition("/")[2] in tale.focus.messages and call != "noted"
-    if call == "append":
-        return record.host in tale.focus.hosts and tale.focus.names("message")
-    return call in _REMOVALS and name in tale.locks
 
 
 def grouped(
@@ -299,32 +254,6 @@ def _is_mark(record: Record) -> bool:
 def _alike(one: Record, other: Record) -> bool:
     same = all(one.text(name) == other.text(name) for name in ("call", "answer", "about", "retry_after"))
     return same and is_trouble(one) == is_trouble(other) and in_vain(one) == in_vain(other)
-
-
-def _of_wait(tale: Tale, visit: Visit, record: Record) -> bool:
-    """Tell whether a request was sent for a waiter. Failed polls of a caller that got the lock are not told."""
-    if record.event != "request":
-        return False
-    first = visit.got or visit.entered or visit.done
-    until = first.t if first is not None else tale.focus.at if visit.over is None else visit.over
-    if (tale.comes_often or (visit.has and visit.owner not in tale.focus.owners)) and not is_trouble(record):
-        return False
-    locks = {visit.lock} if visit.lock else tale.locks
-    return record.host == visit.host and record.text("name") in locks and visit.start <= record.t <= until
-
-
-def _goes_without_saying(tale: Tale, record: Record) -> bool:
-    call = record.text("call")
-    if call == "acquire" and record.text("answer").startswith("404"):
-        return _is_made(tale, record)
-    if call not in _ON_THE_WAY or is_trouble(record):
-        return False
-    return record.host not in tale.focus.hosts or not (tale.focus.names(call) or tale.focus.names(_ON_THE_WAY[call]))
-
-
-def _is_made(tale: Tale, missing: Record) -> bool:
-    made = [each for each in tale.records if each.event == "request" and each.text("call") == "create"]
-    return any(each.text("name") == missing.text("name") and each.t >= missing.t for each in made)
 
 
 _NAMED: Final = 3
@@ -465,7 +394,9 @@ def _is_asked(tale: Tale, visit: Visit) -> bool:
 def _of_messages(tale: Tale) -> list[Record]:
     """Return what was done with the messages that are named: of a message that came often, the first and the last."""
     mine = [record for record in tale.records if record.event.startswith("message_")]
-    mine = [record for record in mine if record.text("id") in tale.focus.messages]
+    put_back = {record.text("copy_id") for record in tale.records if record.text("kind") == "deferred"}  # told already
+    mine = [record for record in mine if record.event != "message_copied" or record.text("id") not in put_back]
+    mine = [record for record in mine if tale.focus.messages & {record.text("id"), record.text("first")}]
     return mine if len(mine) <= _FIRST + _LAST else [*mine[:_FIRST], *mine[-_LAST:]]
 
 
