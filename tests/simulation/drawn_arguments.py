@@ -146,7 +146,8 @@ def run(seed: int) -> None:
     for workload, worlds in _WORLDS.items():
         plan = Exploration(scenarios=worlds, hosts=5, kinds=tuple(KINDS), workloads=(workload,), seed=seed)
         for index in range(worlds):
-            assert not plan.scenario(index).run().violations
+            violations = plan.scenario(index).run().violations
+            assert not violations, f"world {index} of {workload}, seed {seed}: {violations}"
 
 
 if __name__ == "__main__":

@@ -274,13 +274,17 @@ class QueueWorld:
         """Send the messages in time; when all are done, stop the listeners and check each message."""
         self.world.start(None, self._feed(messages), seconds=seconds)
 
+    def send(self, feed: Feed) -> None:
+        """Send a message now."""
+        stored = self.queues.send(feed.queue, feed.text, life=feed.life)
+        self.on_feed(feed, stored)
+        if feed.life is None or feed.life >= WEEK:  # of what ends by itself the verdict could not say why
+            self.world.note("world", "message_sent", queue=feed.queue, id=stored.id)
+
     async def _feed(self, messages: Sequence[Feed]) -> None:
         for feed in messages:
             await asyncio.sleep(max(0.0, feed.at - self.world.loop.now))
-            stored = self.queues.send(feed.queue, feed.text, life=feed.life)
-            self.on_feed(feed, stored)
-            if feed.life is None or feed.life >= WEEK:  # of what ends by itself the verdict could not say why
-                self.world.note("world", "message_sent", queue=feed.queue, id=stored.id)
+            self.send(feed)
         # A message of the app to a queue that the app doesn't read stays in the queue.
         read = {listener.queue: None for _, listener in self._listeners}
         while not read.keys().isdisjoint(self.queues.left()) and any(  # noqa: ASYNC110

@@ -2,7 +2,8 @@
 
 Bodies fail at times. Invocations time out, reach a time limit of the function, or are cancelled. Each message that did
 not end as a success is delivered again. In some worlds the lock is being renamed: versions with its old name, with both
-names (``also=``) and with its new name run side by side.
+names (``also=``) and with its new name run side by side. In some worlds a change comes as each body begins: just too
+late for the body. In some worlds each look at a seat is answered late.
 
 left for nobody         an invocation left, and no body of a message that had come by then began after its arrival
 ended without its body  an invocation ended as a success, with neither a body nor an end as coalesced
@@ -22,8 +23,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
-from simulator.virtual.hosts.jobs import Job, some_jobs, under_way, without_options
-from simulator.virtual.hosts.queue_host import QueueWorld, cancel, declare, invoke_one, orders
+from simulator.host.triggers.queue import encode
+from simulator.virtual.hosts.jobs import Job, message, some_jobs, under_way, without_options
+from simulator.virtual.hosts.queue_host import Feed, QueueWorld, cancel, declare, invoke_one, orders
 from simulator.virtual.oracle.callers import STALE
 from simulator.virtual.storage.network import SOON, both
 from singleton import OldLock, singleton
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from simulator.host.triggers.queue import QueueMessage
-    from simulator.virtual.hosts.queue_host import Feed
     from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
@@ -49,6 +50,12 @@ _PARAMETER: Final = Parameter(name="msg", binding="queueTrigger", converter="que
 _KINDS: Final = ("refresh", "refresh_soon", _ON_THREADS, _LIMITED)
 _RENAMED: Final = 0.4
 """The share of worlds in which the lock may be renamed."""
+_STIRRED: Final = 0.5
+"""The share of worlds in which changes come as bodies begin."""
+_LATE: Final = 10
+"""Of so many bodies, at most."""
+_SLOW: Final = 0.4
+"""The share of worlds in which each look at a seat is answered late."""
 _LIMIT: Final = 45
 """Seconds of the ``functionTimeout`` of a function with a limit."""
 _TO_LEAVE: Final = 3
@@ -113,16 +120,29 @@ def start_coalesce(world: World) -> None:
     feeds = orders(rng, QUEUE, len(jobs), within=rng.choice([2.0, 20.0, 50.0]))
     kind = rng.choice(_KINDS)
     runner.start(kind, feeds, rng.choice(_FLEETS) if rng.random() < _RENAMED else ("",))
+    if rng.random() < _STIRRED:
+        runner.late = rng.randint(3, _LATE)
+    if rng.random() < _SLOW:
+        world.network.rules.append(partial(_answer_late, rng.uniform(0.3, 1.5)))
+
+
+def _answer_late(seconds: float, request: NetworkRequest, passage: Passage) -> None:
+    if request.call == "read" and request.name.endswith(seat_name("")):
+        passage.back += seconds
 
 
 @dataclass(slots=True)
 class CoalescingRunner:
-    """Runs deliveries as the worker does; ``cancels`` is the share that is cancelled."""
+    """Runs deliveries as the worker does.
+
+    ``cancels`` is the share that is cancelled. ``late``: of so many bodies, each has a change come as it begins.
+    """
 
     world: World
     jobs: Sequence[Job]
     cancels: float = 0.0
     salt: float = 0.0
+    late: int = 0
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of the lock, by function; none where all versions have one name."""
 
@@ -136,10 +156,18 @@ class CoalescingRunner:
         poll = min(guard.options.lock_acquisition_min_polling_interval for guard in guards.values())
         judge = CoalescingJudge(self.world, poll, max(map(len, self.names.values())) or 1)
         hosting = QueueWorld(self.world)
+        judge.when_begun = partial(self._come_late, hosting)
         for machine in self.world.machines:
             named = f"{kind}{versions[machine.index % len(versions)]}"
             hosting.listen(machine, named, QUEUE, partial(self._deliver, judge, machine, functions, named))
-        hosting.feed(feeds, seconds=sum(job.steps * job.pause + 20.0 for job in self.jobs) + 200.0)
+        longest = max(job.steps * job.pause for job in self.jobs) + 20.0
+        hosting.feed(feeds, seconds=sum(job.steps * job.pause + 20.0 for job in self.jobs) + _LATE * longest + 200.0)
+
+    def _come_late(self, hosting: QueueWorld, key: str) -> None:
+        if self.late:
+            self.late -= 1
+            text = message(key, self.late % len(self.jobs))
+            hosting.send(Feed(self.world.loop.now, QUEUE, encode(text.encode(), "base64")))
 
     async def _deliver(
         self,
@@ -215,6 +243,8 @@ class CoalescingJudge:
     world: World
     poll: float
     names: int = 1
+    when_begun: Callable[[str], object] = lambda _: None
+    """Called with the key as a body begins."""
     _first: dict[str, float] = field(default_factory=dict)
     """When each message first came."""
     _bodies: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
@@ -255,6 +285,7 @@ class CoalescingJudge:
         if event.kind == "body_started":
             self._ran.add(owner)
             self._bodies[lock].append((now, _message(owner)))
+            self.when_begun(lock)
         elif event.kind == "coalesced" and visit is not None:
             self.world.oracle.reached["messages coalesced"] += 1
             self._left[owner] = _LeftInvocation(owner, lock, visit.since, now)

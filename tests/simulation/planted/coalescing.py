@@ -135,6 +135,14 @@ COALESCING: tuple[Mutant, ...] = (
         among="coalesce",
     ),
     Mutant(
+        name="a look at a seat counts from its answer on",
+        file=SEAT,
+        old="        self._found = sent\n",
+        new="        self._found = asyncio.get_running_loop().time()\n",
+        breaks="an invocation leaves that came after the look, for one whose body had begun by then",
+        among="coalesce",
+    ),
+    Mutant(
         name="a repeated delivery counts as new",
         file=ARRIVAL,
         old="    return call.tried > 0 or not (is_new or Contention.over(call, trigger).dequeue_count == 1)\n",
