@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from singleton.base.state import Kept, written_as
-from singleton.clients.blocks import dropped_at_the_end
 from singleton.locking.section_state import SectionState
 from singleton.patterns.once import once_guard
 from singleton.patterns.once.block import OnceBlock
@@ -83,9 +83,19 @@ def what_was_done_once_is_done_again(patch: Patch) -> None:
 @broken("a block of once in 'number': a value was read that nobody had written", app="keeping")
 def a_block_of_once_that_raised_counts_as_done(patch: Patch) -> None:
     def made(real: Any) -> Any:
-        return dropped_at_the_end(lambda self, *_: real(self, None, None, None))
+        def enter(self: Any) -> Any:
+            operation, leave = real(self), self._block.__exit__
 
-    around(patch, OnceBlock, "__exit__", made)
+            def left(*how: Any) -> None:
+                operation._end()
+                leave(*how)
+
+            self._block = SimpleNamespace(__exit__=left)
+            return operation
+
+        return enter
+
+    around(patch, OnceBlock, "__enter__", made)
 
 
 @broken("@once of 'receipt': a value of another key was read", app="keeping")

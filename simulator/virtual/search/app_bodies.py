@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from simulator.checks.findings import count
 from simulator.virtual.worlds.outcome import Account
 from singleton.base.hold import current_hold
 
@@ -158,6 +159,11 @@ def remarks(accounts: Mapping[str, Account], *, own: bool) -> Iterator[str]:
     for name, account in accounts.items():
         if account.failed and not account.well:
             yield f"{name!r}: {_failing(account, own=own)}. Nothing was shown but the lock around bodies that fail."
+        if account.stale:
+            yield (
+                f"{name!r}: {count(account.stale, 'LockLost', 'LockLosts')} came from the app, or its outbox, and not "
+                "from the lock: not judged, as the app's own database may keep a greater token from another world."
+            )
         if account.went_on:
             yield (
                 f"{name!r}: {account.went_on:,} of its bodies went on after their lock was lost and its lease had "

@@ -224,8 +224,9 @@ class _InvocationRunner:
                 sys.stdout.flush()  # as the worker does
                 self._send(function, given, received)
             except Exception as error:
-                own = not isinstance(error, _OF_FAULTS) or OF_THE_APP in vars(error)
-                if own and not self._world.over:
+                stale = OF_THE_APP in vars(error)
+                if (stale or not isinstance(error, _OF_FAULTS)) and not self._world.over:
+                    self._world.accounts[function.name].stale += stale
                     self._failed(plan, error, received)
                 raise
 

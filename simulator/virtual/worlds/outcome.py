@@ -45,6 +45,7 @@ class Account:
     well: int = 0  # how many invocations ended well
     failed: int = 0  # how many ended by an error of its own
     error: str = ""  # the first of these errors, as ``Type: text``
+    stale: int = 0  # how many of these told of a loss that the lock knows nothing of
     went_on: int = 0  # how many bodies ran on after their lock was lost, as nobody could end them or should
     longest: float = 0.0  # for how many seconds at most
     endless: int = 0  # how many bodies had not ended when their world was given up
@@ -53,6 +54,7 @@ class Account:
         """Add the counts of another world."""
         self.well += other.well
         self.failed += other.failed
+        self.stale += other.stale
         self.error = self.error or other.error
         self.went_on += other.went_on
         self.longest = max(self.longest, other.longest)
