@@ -287,9 +287,13 @@ def _not_put_aside(history: History, message: MessageRuns, of_key: list[MessageR
     ]
     until = min(went_on, default=math.inf)
     aside = f"/inbox/{_queue(item.inbox)}/aside/"
-    is_aside = any(aside in blob and blob.endswith(f"/{item.id}") for _, blob in history.made)
-    if until < math.inf and not is_aside and not _is_struck(history, message.runs, until):
+    put = {blob for _, blob in history.made if aside in blob and blob.endswith(f"/{item.id}")}
+    if until < math.inf and not put and not _is_struck(history, message.runs, until):
         yield "failed for the last time, and was not put aside", last
+    sends = (use for use in history.uses if (use.of, use.key, use.digest) == ("inbox", item.key, item.digest))
+    again = any(use.end >= last.start for use in sends)  # by the app, which deletes what was put aside
+    if not again and any(request.action == "delete" and request.blob in put for request in history.requests):
+        yield "was put aside, and deleted by nobody's order", last
 
 
 def _wrongly_told(history: History) -> Iterator[tuple[str, str, Sight]]:

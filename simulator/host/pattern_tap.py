@@ -60,6 +60,7 @@ def tap_patterns(write: Write, witness: Witness) -> None:
     tap.methods(Inbox, _inbox_send, "send", "asend")
     tap.methods(Inbox, _inbox_resend, "resend", "aresend")
     tap.methods(Inbox, _inbox_resumed, "resume", "aresume")
+    tap.methods(Inbox, lambda inbox, message: _inbox_resumed(inbox, message.key), "discard", "adiscard")
 
     def watched(inbox: Inbox, *given: Any, handler: Any = None, **rules: Any) -> None:
         """Watch a handler that is passed to an inbox; functions of ``@ordered`` are watched anyway."""

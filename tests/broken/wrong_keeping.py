@@ -12,6 +12,7 @@ from singleton.patterns.once import once_guard
 from singleton.patterns.once.block import OnceBlock
 from singleton.patterns.once.results import Look, Outcome
 from singleton.patterns.ordered import trigger, visit
+from singleton.patterns.ordered.aside_messages import remove_aside
 from singleton.patterns.ordered.log_reader import LogReader
 from singleton.patterns.ordered.visit import Visit
 from singleton.patterns.outbox import OutboxRelay
@@ -209,6 +210,19 @@ def an_inbox_puts_nothing_aside(patch: Patch) -> None:
         return "nowhere"
 
     patch.setattr(visit, "put_aside", put_aside)
+
+
+@broken("a message was put aside, and deleted by nobody's order", app="attempts", options="--duration 12")
+def an_inbox_deletes_what_was_put_aside(patch: Patch) -> None:
+    def made(real: Any) -> Any:
+        async def put_aside(store: Any, *given: Any, **more: Any) -> str:
+            name: str = await real(store, *given, **more)
+            await remove_aside(store, name)
+            return name
+
+        return put_aside
+
+    around(patch, visit, "put_aside", made)
 
 
 def _handlers_are_told(patch: Patch, **wrong: Any) -> None:

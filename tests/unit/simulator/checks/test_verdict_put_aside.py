@@ -28,6 +28,24 @@ def test_a_message_that_is_due_again_is_not_passed_over_by_later_ones_with_bells
     assert any(said in text for text in told(story)) is (not why)
 
 
+@pytest.mark.parametrize("why", ["", "sent again", "discarded"])
+def test_nothing_deletes_a_message_that_was_put_aside_but_the_app(why: str) -> None:
+    story = two_sent()
+    story.add(0.2, "host-1", "function", name="take")
+    for number, start in enumerate((4, 6, 9), 1):
+        taken(story, start, "one", error="ValueError", attempt=number)
+    blob = "/account/locks/inbox/orders/aside/c1/one"
+    story.add(10, "host-2", "blob_made", status=201, blob=blob)
+    if why == "sent again":
+        send(story, 11, "one")
+    elif why:
+        about = {"of": "resumed inbox", "what": "resume", "name": "orders", "key": "c1"}
+        story.add(11, "host-1", "pattern_asked", number="discarded", **about)
+    story.add(12, "host-2", "lease_request", action="delete", blob=blob, status=202, lease="")
+    said = "a message was put aside, and deleted by nobody's order: 1 time, the first on host-2 at 9.0 s"
+    assert any(said in text for text in told(story)) is (not why)
+
+
 @pytest.mark.parametrize("why", ["", "aside", "not seen", "struck", "stops"])
 def test_a_message_that_failed_for_the_last_time_is_put_aside(why: str) -> None:
     story = two_sent()

@@ -42,7 +42,19 @@ _TAPPED: dict[object, tuple[str, ...]] = {
     AsyncOnceBlock: ("__aenter__", "__aexit__"),
     Operation: ("finish",),
     AsyncOperation: ("finish",),
-    Inbox: ("send", "asend", "resend", "aresend", "resume", "aresume", "worker", "handle", "ahandle"),
+    Inbox: (
+        "send",
+        "asend",
+        "resend",
+        "aresend",
+        "resume",
+        "aresume",
+        "discard",
+        "adiscard",
+        "worker",
+        "handle",
+        "ahandle",
+    ),
     OutboxRelay: ("__init__",),
 }
 
