@@ -262,8 +262,11 @@ async def test_so_does_one_of_coroutines(told: Told) -> None:
     async def pay() -> str:
         return "paid"
 
+    with pytest.raises(OSError, match="away"):
+        async with once(locks, "7", name="charge"):
+            raise OSError("away")
     assert [await once(locks, "7", name="charge").run(pay) for _ in range(2)] == ["paid", "paid"]
-    assert [digest_ for *_, digest_ in seen(told)] == [NOTHING, digest("paid"), digest("paid")]
+    assert [digest_ for *_, digest_ in seen(told)] == [NOTHING, NOTHING, digest("paid"), digest("paid")]
 
 
 def test_operations_of_one_name_in_two_containers_are_two_registers(told: Told) -> None:
