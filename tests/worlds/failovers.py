@@ -41,6 +41,7 @@ _MOST_DRIFT: Final = 0.065
 _OLDER: Final = 0.3
 """The share of hosts with an older version, or of another library, in a mixed fleet."""
 _PERIOD: Final = 15
+_LONG_PERIOD: Final = 60
 _RENEWAL: Final = 5.0
 _DIES: Final = 11.0
 """Seconds of a round of a stranger that ends by its death."""
@@ -133,7 +134,9 @@ def failover_functions() -> dict[str, Callable[..., Any]]:
 
     made: dict[str, Callable[..., Any]] = {}
     for value in _ALL:
-        guarded = partial(singleton, scope="Order:Id", level="host", failover=value)
+        # With a longer lease only the failover frees a dead holder's lock in time.
+        period = _LONG_PERIOD if value == max(_VALUES) else None
+        guarded = partial(singleton, scope="Order:Id", level="host", failover=value, lock_period=period)
         with without_options():
             made |= {
                 _name("ship", value): guarded()(work),

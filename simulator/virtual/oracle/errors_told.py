@@ -149,7 +149,8 @@ class ErrorChecks(Checks):
             case StorageUnavailable():
                 true = self.conduct.met_trouble(machine, lock, since)
             case LockNotAcquired(reason=None):
-                blobs = [name for name in self.evidence.service.names() if name.startswith(lock)]
+                named = error.message  # with also=, the seat of the other name
+                blobs = [each for each in self.evidence.service.names() if each.startswith(lock) or repr(each) in named]
                 answers = (self._taken, self._given_back)
                 true = any(self.evidence.service.held_until(name) >= since for name in blobs)
                 true |= any(times.get((machine.name, name), -math.inf) >= since for name in blobs for times in answers)

@@ -25,7 +25,7 @@ from simulator.host.app.app_model import Parameter
 from simulator.host.triggers.bindings import queue_input
 from simulator.host.triggers.queue import encode
 from simulator.virtual.hosts.jobs import Job, message, some_jobs, under_way, without_options
-from simulator.virtual.hosts.queue_host import Feed, QueueWorld, cancel, declare, invoke_one, orders
+from simulator.virtual.hosts.queue_host import VISIBILITY, Feed, QueueWorld, cancel, declare, invoke_one, orders
 from simulator.virtual.oracle.callers import STALE
 from simulator.virtual.storage.network import SOON, both
 from singleton import OldLock, singleton
@@ -56,6 +56,10 @@ _LATE: Final = 10
 """Of so many bodies, at most."""
 _SLOW: Final = 0.4
 """The share of worlds in which each look at a seat is answered late."""
+_UNCOUNTED: Final = 0.15
+"""The share of worlds in which no delivery shows its count: each invocation waits."""
+_SOON_AGAIN: Final = 5.0
+"""Seconds after which such a message comes again whose host is dead: before the lease of a seat ends."""
 _LIMIT: Final = 45
 """Seconds of the ``functionTimeout`` of a function with a limit."""
 _TO_LEAVE: Final = 3
@@ -119,6 +123,7 @@ def start_coalesce(world: World) -> None:
     runner = CoalescingRunner(world, jobs, rng.choice([0.0, 0.0, 0.1, 0.4]), rng.random())
     feeds = orders(rng, QUEUE, len(jobs), within=rng.choice([2.0, 20.0, 50.0]))
     kind = rng.choice(_KINDS)
+    runner.counts = random.Random(f"{runner.salt}/counts").random() >= _UNCOUNTED
     runner.start(kind, feeds, rng.choice(_FLEETS) if rng.random() < _RENAMED else ("",))
     if rng.random() < _STIRRED:
         runner.late = rng.randint(3, _LATE)
@@ -143,6 +148,8 @@ class CoalescingRunner:
     cancels: float = 0.0
     salt: float = 0.0
     late: int = 0
+    counts: bool = True
+    """Whether a delivery shows its count, as one of a queue does, and one of a blob does not."""
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of the lock, by function; none where all versions have one name."""
 
@@ -159,7 +166,8 @@ class CoalescingRunner:
         judge.when_begun = partial(self._come_late, hosting)
         for machine in self.world.machines:
             named = f"{kind}{versions[machine.index % len(versions)]}"
-            hosting.listen(machine, named, QUEUE, partial(self._deliver, judge, machine, functions, named))
+            deliver = partial(self._deliver, judge, machine, functions, named)
+            hosting.listen(machine, named, QUEUE, deliver, visibility=VISIBILITY if self.counts else _SOON_AGAIN)
         longest = max(job.steps * job.pause for job in self.jobs) + 20.0
         hosting.feed(feeds, seconds=sum(job.steps * job.pause + 20.0 for job in self.jobs) + _LATE * longest + 200.0)
 
@@ -182,7 +190,8 @@ class CoalescingRunner:
         job = self.jobs[body["Number"]]
         job = replace(job, fails=job.fails and received.dequeue_count == 1)
         invocation = f"{machine.name}/{received.id}/{received.dequeue_count}"
-        given: dict[str, Any] = {"msg": queue_input(_PARAMETER, received), "job": job}
+        shown = queue_input(_PARAMETER, received) if self.counts else received.body
+        given: dict[str, Any] = {"msg": shown, "job": job}
         call = invoke_one(
             self.world,
             machine,

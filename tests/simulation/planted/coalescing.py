@@ -200,4 +200,12 @@ COALESCING: tuple[Mutant, ...] = (
         by=("tests/unit/functions/test_coalesce.py",),
         why="each message of a world is delivered again, with its body",
     ),
+    Mutant(
+        name="a delivery without a count is the first",
+        file="singleton/functions/coalescing.py",
+        old="dequeue_count == 1)",
+        new="dequeue_count <= 1)",
+        breaks="where no count of deliveries is shown, a message that comes again leaves for its own dead waiter",
+        among="coalesce",
+    ),
 )

@@ -362,4 +362,12 @@ FAILOVERS: tuple[Mutant, ...] = (
         ),
         why="the lock must be handed on while the loop is late: a world runs timers that are due before what wakes up",
     ),
+    Mutant(
+        name="the longest failover is none",
+        file="singleton/base/failover_mark.py",
+        old="SHORTEST <= failover <= LONGEST",
+        new="SHORTEST <= failover < LONGEST",
+        breaks="who waits knows no mark of ten seconds, and waits for the end of the lease",
+        among="failover",
+    ),
 )
