@@ -284,6 +284,26 @@ def test_a_queue_s_refusal_of_a_caller_that_is_named_is_told_and_no_refusal_of_o
     assert refusals == ["    1.200 s  the service answers host-0's queue send of orders (text) with 400 OutOfRange."]
 
 
+def test_who_wrote_that_another_waits_is_told_of_a_caller_that_left_for_it() -> None:
+    seat: dict[str, Any] = {"name": f"{LOCK}~next", "until": 16.0}
+    records = [
+        request(0.5, "host-2", "write", "old", **seat),
+        request(1.0, "host-1", "write", "id", **seat | {"back": None}),
+        request(1.5, "host-0", "acquire", "mine", "409 LeaseAlreadyPresent", **seat),
+        request(6.0, "host-1", "release", "id", "lost", **seat),
+        lock(7.0, "host-0/m3/1", "waiting"),
+        lock(7.5, "host-0/m3/1", "coalesced"),
+        request(8.0, "host-1", "release", "id", "lost", **seat),
+    ]
+    lines = told(records, 9.0, "left for nobody", "host-0/m3/1 came at 7.00 and left, and no body began")
+    assert lines[2:-2] == [
+        "    1.000 s  the service carries out host-1's write of ~key-0~next, but the reply is lost.",
+        "    6.000 s  host-1's release of ~key-0~next is lost on its way.",
+        "    7.000 s  host-0/m3/1 asks for ~key-0.",
+        "    7.500 s  host-0/m3/1 leaves, as another invocation waits for ~key-0.",
+    ]
+
+
 def test_a_lease_that_nobody_uses_and_nobody_gives_back_is_told_and_so_is_who_deletes_the_lock() -> None:
     kept = [each for each in hold(1.0, "host-0/0/0", until=4.0, token=1) if each.get("call") != "release"]
     gone = request(7.0, "host-2", "remove", "", name=LOCK)

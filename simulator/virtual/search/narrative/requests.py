@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.search.narrative.choice import OF_OTHERS
 from simulator.virtual.storage.network import SOON
+from singleton.locking.seat import seat_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,17 +23,19 @@ NOTES: Final = "deferred/"
 """Where the failures of messages are noted that were put back."""
 _ON_THE_WAY: Final = {"create": "create", "read": "read", "write": "write", "get": "read", "put": "write"}
 """Requests that are not told while they succeed, unless the violation has this word for them."""
+_WRITES: Final = ("create", "write")
 _REMOVALS: Final = ("drop", "remove", "delete")
 
 
 def told_requests(tale: Tale, visits: Sequence[Visit], leases: Sequence[Lease]) -> Iterator[Record]:
     """Yield the requests under these leases, and those that were sent for these visits while they waited."""
     mine = {id(record) for lease in leases for record in lease.requests}
+    words = {id(record) for visit in visits for record in _word_on_seat(tale, visit)}
     for record in tale.records:
         told = id(record) in mine or any(
             _of_wait(tale, visit, record) or _failed_elsewhere(tale, visit, record) for visit in visits
         )
-        if _is_named(tale, record) or (told and not _goes_without_saying(tale, record)):
+        if _is_named(tale, record) or id(record) in words or (told and not _goes_without_saying(tale, record)):
             yield record
 
 
@@ -90,6 +93,19 @@ def _goes_without_saying(tale: Tale, record: Record) -> bool:
 def _is_made(tale: Tale, missing: Record) -> bool:
     made = [each for each in tale.records if each.event == "request" and each.text("call") == "create"]
     return any(each.text("name") == missing.text("name") and each.t >= missing.t for each in made)
+
+
+def _word_on_seat(tale: Tale, visit: Visit) -> Iterator[Record]:
+    """Yield the last write on the seat of a caller that left for it, and what went wrong there for its writer since."""
+    if visit.done is None or visit.done.text("kind") != "coalesced":
+        return
+    name, until = seat_name(visit.lock), visit.done.t
+    there = [record for record in tale.records if record.text("name") == name and record.t <= until]
+    writes = [record for record in there if record.text("call") in _WRITES]
+    last = next((record for record in reversed(writes) if record.text("answer") == "ok"), None)
+    if last is not None:
+        yield last
+        yield from (each for each in there if each.host == last.host and each.t > last.t and is_trouble(each))
 
 
 def _failed_elsewhere(tale: Tale, visit: Visit, record: Record) -> bool:
