@@ -2,8 +2,8 @@
 
 * **One task asks for the line.** The first waiter starts the task, which asks until the line is empty.
 * **Single attempts.** A caller with ``timeout=0`` gets the known answer. If nothing is known yet, the caller waits in
-  line for the next answer: ten seconds at most for a lock, an answer of every slot for a semaphore. A message must not
-  be skipped for lack of an answer (B12).
+  line for the next answer, ten seconds at most; at a semaphore for the answer of every slot, however long that takes
+  while the storage answers. A message must not be skipped for lack of an answer (B12).
 * **Last look.** Shortly before its time-out the first waiter asks once more.
 * **Contention needs the service's word.** It is reported only if the service said so during the wait (for a semaphore
   a single taken slot is enough). Silence is reported as a failure of the storage, after a minute at the latest.
@@ -82,7 +82,7 @@ class Line:
         kind: ``"lock"`` or ``"semaphore"``, for errors.
         taken: words of an error for a holder in another process.
         holder: returns the known holder; a read before the given time counts only if it is recent.
-        try_once: seconds for which a single attempt stands in line, at most; infinite: until an answer.
+        every_slot: a single attempt waits for the answer of every slot, unless the storage fails.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Line:
         taken: str,
         timing: Timing,
         holder: Callable[[float], Holder | None] = lambda _: None,
-        try_once: float = _TRY_ONCE,
+        every_slot: bool = False,
     ) -> None:
         self.phases = PhaseMachine(f"{kind} {name}", timing)
         self.closed = False
@@ -101,7 +101,7 @@ class Line:
         self._name = name
         self._taken = taken
         self._holder = holder
-        self._try_once = try_once
+        self._every_slot = every_slot
         self._waiters: OrderedDict[Waiter, None] = OrderedDict()
         self._waking: asyncio.Future[bool] | None = None
 
@@ -119,7 +119,7 @@ class Line:
             raise self._not_acquired(self._taken if self.phases.phase is Phase.TAKEN else _OURS, owner=owner)
         loop = self.phases.loop
         now = loop.time()
-        limit = math.inf if timeout is None else timeout or self._try_once
+        limit = math.inf if timeout is None else timeout or _TRY_ONCE
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
         alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)
         self._waiters[waiter] = None
@@ -254,6 +254,8 @@ class Line:
         return self._not_acquired(self._taken if others else _OURS, within=within, since=since)
 
     def _time_is_up(self, waiter: Waiter) -> None:
+        if waiter.once and self._every_slot and self.phases.trouble is None:
+            return
         waiter.refuse(self.why_not(waiter.since, within=waiter.within, behind=self.first() is not waiter))
 
     def _not_acquired(

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import math
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -114,7 +113,7 @@ class Semaphore:
         self._rng = rng
         taken = f"all of its {limit} slots are taken"
         self.watches: tuple[Callable[[], object], ...] = ()
-        self._line = Line("semaphore", name, taken=taken, timing=timing, try_once=math.inf)
+        self._line = Line("semaphore", name, taken=taken, timing=timing, every_slot=True)
         self.waiters: Iterable[Waiter] = self._line
         self._phases = self._line.phases
         self._server: asyncio.Task[None] | None = None
@@ -220,16 +219,17 @@ class Semaphore:
 
     async def _ask(self, number: int, owner: str) -> bool:
         """Ask for a slot on behalf of the first waiter; return whether to go on to the next slots."""
-        if self._is_ours(number):
+        if number in self._used:
             self._phases.see_taken()
             self._stand_by(number)
             return True
         try:
             hold = await self._slot(number).acquire(timeout=0, owner=owner)
         except LockNotAcquired:
-            self._phases.answer()
             self._phases.see_taken()
-            self._slots.warm.discard(number)
+            if number not in self._stand_ins:  # whose lock may know it from an earlier answer
+                self._phases.answer()
+                self._slots.warm.discard(number)
         except SingletonError as error:
             self._judge(error)
             return False
@@ -243,9 +243,6 @@ class Semaphore:
             self._line.end_single_attempts(error)
         else:
             self._line.refuse_all(error)
-
-    def _is_ours(self, number: int) -> bool:
-        return number in self._used or number in self._stand_ins
 
     def _stand_by(self, number: int) -> None:
         """Wait in the line of a slot which this process uses, on behalf of the first waiter at the grant."""

@@ -184,8 +184,8 @@ class ErrorChecks(Checks):
 
     def _must_have_been_inside(self, wait: LockWait, error: LockNotAcquired, told: str) -> None:
         self.evidence.reached["told: taken"] += 1
-        last = self.evidence.loop.now - wait.since + _TURN * self.evidence.bounds.poll + CALL
-        if wait.machine.stopped_since(last):
+        last = max(self._knowledge(wait, place) for place in wait.places)
+        if wait.machine.stopped_since(self.evidence.loop.now - wait.since + last):
             return  # it says what it knew before it stood still
         free = [place[1] for place in wait.places if not self._was_inside(wait, place)]
         every = wait.limit is not None and wait.timeout == 0
@@ -195,15 +195,26 @@ class ErrorChecks(Checks):
     def _was_inside(self, wait: LockWait, place: HostBlob) -> bool:
         bounds, since = self.evidence.bounds, wait.since - _ROUNDING
         if wait.timeout == 0 or self._is_behind(wait):  # then it may get the answer to the last request of its process
-            since -= _TURN * bounds.poll * bounds.drift + CALL
+            since -= self._knowledge(wait, place)
         lapses = (bounds.period + 2 * CALL) * bounds.drift  # a release without an answer leaves the lease to lapse
         return (
             self.evidence.service.held_until(place[1]) >= since
             or self._taken.get(place, -math.inf) >= since
             or self._given_back.get(place, -math.inf) >= since
             or self._giving_back.get(place, -math.inf) >= since - lapses
-            or any(_goes_on(each) for each in self._holds[place])
+            or any(_goes_on(each) for each in self._holds.get(place, ()))
         )
+
+    def _knowledge(self, wait: LockWait, place: HostBlob) -> float:
+        """Return how old the last answer of a process may be: a poll, and a request that is under way since then.
+
+        A semaphore asks for a slot as a single attempt does. For a slot that the process has had, the semaphore asks
+        the slot's lock, which polls by itself.
+        """
+        poll = _TURN * self.evidence.bounds.poll * self.evidence.bounds.drift
+        if wait.limit is None:
+            return poll + CALL
+        return poll + ONCE + (poll + CALL if place in self._holds else 0.0)
 
     def _is_behind(self, wait: LockWait) -> bool:
         """Tell whether somebody of the same process came earlier, and waits."""

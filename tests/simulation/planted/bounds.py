@@ -11,7 +11,7 @@ ACQUISITION: Final = "singleton/locking/acquisition.py"
 HOLDERS: Final = "singleton/runtime/holders.py"
 SEMAPHORE: Final = "singleton/locking/semaphore.py"
 _ASKED_FOR: Final = (
-    "        if self._is_ours(number):\n            self._phases.see_taken()\n            self._stand_by(number)\n"
+    "        if number in self._used:\n            self._phases.see_taken()\n            self._stand_by(number)\n"
 )
 
 BOUNDS: tuple[Mutant, ...] = (
@@ -52,8 +52,8 @@ BOUNDS: tuple[Mutant, ...] = (
             name=name,
             file=SEMAPHORE,
             old=_ASKED_FOR,
-            new="        if self._is_ours(number) or self._stand_ins:\n            self._phases.see_taken()\n"
-            "            if self._is_ours(number):\n                self._stand_by(number)\n",
+            new="        if number in self._used or self._stand_ins:\n            self._phases.see_taken()\n"
+            "            if number in self._used:\n                self._stand_by(number)\n",
             breaks="a slot stays free while somebody waits for one",
             among=among,
         )

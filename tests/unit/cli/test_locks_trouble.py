@@ -13,7 +13,6 @@ import pytest
 from singleton.base.errors import StorageUnavailable
 from singleton.cli import silence
 from singleton.cli.silence import AnswerWatch, Outage, silence_told
-from singleton.locking.line import Line
 from singleton.operating import container as container_module
 from singleton.operating.container import next_page
 from singleton.stores.protocol import StoreFailure
@@ -56,7 +55,7 @@ def service(thread: LockThread, monkeypatch: pytest.MonkeyPatch) -> Service:
     monkeypatch.setattr("singleton.cli.silence.READING", 0.0)
     for module in ("view_commands", "container_commands"):
         monkeypatch.setattr(f"singleton.cli.{module}.READING", 0.0)
-    monkeypatch.setitem(Line.__init__.__kwdefaults__ or {}, "try_once", 0.05)
+    monkeypatch.setattr("singleton.locking.line._TRY_ONCE", 0.05)
     return Service(thread, monkeypatch)
 
 

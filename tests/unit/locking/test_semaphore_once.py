@@ -10,7 +10,7 @@ from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.locking.lock import release
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import FINE, LOST_REQUEST, Fate, answered
-from tests.support.semaphores import Host, outcomes, settled
+from tests.support.semaphores import OPTIONS, Host, outcomes, settled
 from tests.support.world import now, virtual
 
 
@@ -52,6 +52,27 @@ async def test_who_asks_once_beside_a_waiter_that_was_refused_is_told_at_once_wi
         await host.full(1)
         assert (now(), len(host.network.requests)) == (start, sent)
     await release(await waiting)
+
+
+@virtual
+async def test_who_asks_once_in_an_outage_is_told_of_it_beside_a_waiter_for_the_slot_that_the_process_had() -> None:
+    """Such a waiter stands by in the slot's line, which says nothing of who has the slot now."""
+    host = Host(MemoryLeaseStore())
+    hold = await host.acquire(1)
+    waiting = asyncio.create_task(host.acquire(1))
+    await asyncio.sleep(OPTIONS.handoff_window + 1.0)
+    host.network.always("acquire", LOST_REQUEST)
+    await release(hold)
+    await asyncio.sleep(20.0)
+    for _ in range(3):
+        start = now()
+        asking = asyncio.create_task(host.acquire(1, timeout=0))
+        assert await outcomes(asking) == ["StorageUnavailable"]
+        assert now() - start <= 10.1
+    waiting.cancel()
+    host.network.heal()
+    await asyncio.wait({waiting})
+    await settled(host.network.service, host)
 
 
 @virtual
