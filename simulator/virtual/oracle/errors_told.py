@@ -13,9 +13,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from simulator.virtual.oracle.callers import CALL, ONCE, UNANSWERED, slots_of
+from simulator.virtual.oracle.callers import AT_ONCE, CALL, ONCE, UNANSWERED, slots_of
 from simulator.virtual.oracle.conduct import Checks
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageDenied, StorageUnavailable
+from singleton.locking.seat import seat_name
 from singleton.locking.section import Section
 from singleton.stores.protocol import StoreFailure
 
@@ -148,6 +149,8 @@ class ErrorChecks(Checks):
                 true = self._denied.get(machine.name, -math.inf) >= since
             case StorageUnavailable():
                 true = self.conduct.met_trouble(machine, lock, since)
+                if lock.endswith(seat_name("")):  # it got the first of two seats at the end of its wait
+                    true |= self.conduct.last_sent(machine, lock) >= self.evidence.loop.now - AT_ONCE
             case LockNotAcquired(reason=None):
                 named = error.message  # with also=, the seat of the other name
                 blobs = [each for each in self.evidence.service.names() if each.startswith(lock) or repr(each) in named]

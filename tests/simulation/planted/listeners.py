@@ -187,6 +187,15 @@ LISTENERS: tuple[Mutant, ...] = (
         breaks="the host starts its worker anew before an invocation has been answered",
     ),
     Mutant(
+        name="each wait counts from its own beginning",
+        file=WAITING,
+        old="            if invocation.since is None:\n                invocation.since = began\n",
+        new="            invocation.since = began\n",
+        breaks="two waits of an invocation last beyond its functionTimeout",
+        by=("tests/unit/functions/test_waiting.py",),
+        why="it takes a wait for the listener and one for the lock, both long: 600 worlds of `listener` have none",
+    ),
+    Mutant(
         name="one attempt too few",
         file=ATTEMPTS,
         old="        left -= 1\n",
