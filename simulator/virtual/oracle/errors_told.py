@@ -11,6 +11,7 @@ import math
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.oracle.callers import AT_ONCE, CALL, ONCE, UNANSWERED, slots_of
@@ -153,8 +154,9 @@ class ErrorChecks(Checks):
                     true |= self.conduct.last_sent(machine, lock) >= self.evidence.loop.now - AT_ONCE
             case LockNotAcquired(reason=None):
                 named = error.message  # with also=, the seat of the other name
-                blobs = [each for each in self.evidence.service.names() if each.startswith(lock) or repr(each) in named]
                 answers = (self._taken, self._given_back)
+                known = {*self.evidence.service.names(), *(name for _, name in chain(*answers))}  # or deleted since
+                blobs = [each for each in known if each.startswith(lock) or repr(each) in named]
                 true = any(self.evidence.service.held_until(name) >= since for name in blobs)
                 true |= any(times.get((machine.name, name), -math.inf) >= since for name in blobs for times in answers)
             case _:
