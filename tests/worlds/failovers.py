@@ -10,6 +10,7 @@ are wrong by a fifteenth at most.
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import suppress
 from functools import cache, partial
 from itertools import count
@@ -56,7 +57,8 @@ def start_failovers(world: World) -> None:
     """Let some hosts work under one or two locks, and now and then be candidates for a leadership."""
     rng = world.rng_work
     _let_clocks_drift(world)
-    declare(world, failover_functions())
+    functions = failover_functions(long=random.Random(repr([each.rate for each in world.machines])).random() < 0.5)
+    declare(world, functions)
     world.oracle.conduct.asked_by = lambda _: _ASKED
     fleet = rng.choice(_VALUES)
     mixed = rng.random() < 0.5
@@ -76,7 +78,7 @@ def start_failovers(world: World) -> None:
             _start_stranger(world, machine, keys, rng.choice(strangers))
         else:
             for worker in range(rng.choice((1, 1, 2))):
-                _start_worker(world, machine, worker, failovers[machine], keys)
+                _start_worker(world, machine, worker, failovers[machine], keys, functions)
 
 
 def start_small_failover(world: World) -> None:
@@ -123,7 +125,7 @@ def _let_clocks_drift(world: World) -> None:
 
 
 @cache
-def failover_functions() -> dict[str, Callable[..., Any]]:
+def failover_functions(*, long: bool = False) -> dict[str, Callable[..., Any]]:
     """Declare each function with each value: all of one key share a lock."""
 
     async def work(msg: str, job: Job) -> None:
@@ -135,7 +137,7 @@ def failover_functions() -> dict[str, Callable[..., Any]]:
     made: dict[str, Callable[..., Any]] = {}
     for value in _ALL:
         # With a longer lease only the failover frees a dead holder's lock in time.
-        period = _LONG_PERIOD if value == max(_VALUES) else None
+        period = _LONG_PERIOD if long and value == max(_VALUES) else None
         guarded = partial(singleton, scope="Order:Id", level="host", failover=value, lock_period=period)
         with without_options():
             made |= {
@@ -152,7 +154,14 @@ def _name(kind: str, failover: float | None) -> str:
     return f"{kind}_{'off' if failover is None else f'{failover:g}'}"
 
 
-def _start_worker(world: World, machine: Machine, worker: int, failover: float | None, keys: int) -> None:
+def _start_worker(
+    world: World,
+    machine: Machine,
+    worker: int,
+    failover: float | None,
+    keys: int,
+    functions: dict[str, Callable[..., Any]],
+) -> None:
     """Start a worker that calls functions one after another; now and then one with another value."""
     rng = world.rng_work
     plan = []
@@ -165,16 +174,20 @@ def _start_worker(world: World, machine: Machine, worker: int, failover: float |
         used.add(value)
         plan.append((rng.uniform(0, 4.0), _name(rng.choice(_KINDS), value), f"key-{rng.randrange(keys)}", job))
         work += seconds + 7.0
-    world.start(machine, _work(world, machine, worker, plan), seconds=work)
+    world.start(machine, _work(world, machine, worker, plan, functions), seconds=work)
 
 
-async def _work(world: World, machine: Machine, worker: int, plan: list[tuple[float, str, str, Job]]) -> None:
+async def _work(
+    world: World,
+    machine: Machine,
+    worker: int,
+    plan: list[tuple[float, str, str, Job]],
+    functions: dict[str, Callable[..., Any]],
+) -> None:
     for number, (pause, kind, key, job) in enumerate(plan):
         await asyncio.sleep(pause)
         invocation = f"{machine.name}/{worker}/{number}"
-        outcome = await invoke_one(
-            world, machine, failover_functions(), kind, invocation, key=key, msg=message(key), job=job
-        )
+        outcome = await invoke_one(world, machine, functions, kind, invocation, key=key, msg=message(key), job=job)
         world.oracle.reached[f"invocation: {outcome}"] += 1
 
 
