@@ -22,6 +22,7 @@ from singleton.functions.acquirers import in_order
 from singleton.functions.contention import Contention
 from singleton.functions.payload import has_tick
 from singleton.functions.triggers import MCP_TOOL, TIMER, is_http
+from singleton.functions.wait_limit import SHORTER
 from singleton.locking.line import ENDLESS, LAST_LOOK
 from singleton.locking.phase import PATIENCE
 from singleton.runtime.cancellation import unless_lost
@@ -77,7 +78,7 @@ async def acquire_or_leave(
 
     async def ask(registry: Registry) -> Hold | None:
         nonlocal level
-        hold = await limit.within(registry, timeout, invocation, arrival.acquire)
+        hold = await limit.within(registry, timeout, invocation, arrival.acquire, SHORTER)
         if hold is None and registry.tells.lets(_TELL_AGAIN):
             level = logging.INFO
         return hold
@@ -192,23 +193,34 @@ class Arrival:
         return bool(self._taken)
 
     async def _seated(self, registry: Registry, ends: float) -> Hold:
-        """Wait for the lock on the seats, and say on each that the body begins."""
-        left = ends - asyncio.get_running_loop().time()
+        """Wait for the lock on the seats, and say on each that the body begins; all by a last look after the end."""
+        left, last = ends - asyncio.get_running_loop().time(), None if ends == math.inf else ends + LAST_LOOK
         try:  # with little time left the lock is asked for once: neither a grant nor a holder must be told as silence
-            hold = await self._acquire(registry, None if left == math.inf else left if left >= LAST_LOOK else 0)
+            async with asyncio.timeout_at(last):
+                hold = await self._acquire(registry, None if last is None else left if left >= LAST_LOOK else 0)
         except LockNotAcquired as error:
             if error.reason == ENDLESS:
                 raise
             self._refused = error.with_traceback(None)
             raise self._in_vain(self._taken) from None
+        except TimeoutError:
+            raise self._silence("lock", self._addresses[0].name) from None
         with self._taken[0].entering():
             try:
-                await asyncio.gather(*(seat.begin() for seat in self._taken))
-            except BaseException:  # silence, a cancellation, the closing of the process
+                async with asyncio.timeout_at(last):
+                    await asyncio.gather(*(seat.begin() for seat in self._taken))
+            except BaseException as error:  # silence, a cancellation, the closing of the process
+                silent = self._silence("seat", self._taken[0].name)
                 self._leave_seats(registry)
-                await registry.drop(hold)
+                registry.accompany(asyncio.get_running_loop().create_task(registry.drop(hold)))
+                if isinstance(error, TimeoutError):
+                    raise silent from None
                 raise
         return hold
+
+    def _silence(self, what: str, name: str) -> StorageUnavailable:
+        text = f"{what} {name!r}: the storage gave no full answer within {self._span}"
+        return StorageUnavailable(text, lock=name, owner=self._owner)
 
     def _in_vain(self, seats: list[Seat]) -> SingletonError:
         """Return the error of the whole wait, whichever attempt was the last."""
@@ -217,8 +229,7 @@ class Arrival:
         why = f"another invocation has its seat {asked.name!r}"
         if refused is None and asked.known < self._came:
             what, name = ("seat", others[0].name) if self._again else ("lock", self._addresses[0].name)
-            text = f"{what} {name!r}: the storage gave no full answer within {self._span}"
-            return StorageUnavailable(text, lock=name, owner=self._owner)
+            return self._silence(what, name)
         if refused is not None:
             name, why = refused.lock or name, f"{refused.who_has[0]} has it"
         text = f"lock {name!r} was not acquired within {self._span}: {why}"

@@ -30,6 +30,11 @@ _T = TypeVar("_T")
 Acquire: TypeAlias = "Callable[[Registry, float | None], Coroutine[Any, Any, _T]]"
 """Acquires on the lock thread, within so many seconds; None: without end."""
 
+OR_NOT_AT_ALL: Final = (
+    "Raise functionTimeout, make the bodies that hold the lock shorter, or don't wait: on_contention='defer' or 'skip'"
+)
+SHORTER: Final = "Raise functionTimeout, or make the bodies that hold the lock shorter"
+"""The advice to a coalescing function: with another policy the last change can be lost."""
 _SPARED: Final = 0.1
 _SPARED_AT_LEAST: Final = 5.0
 _SPARED_AT_MOST: Final = 0.5
@@ -72,11 +77,12 @@ class WaitLimit:
         wait: float | None,
         invocation: Invocation | None,
         acquire: Acquire[_T],
+        advice: str = OR_NOT_AT_ALL,
     ) -> _T:
         """Wait by ``acquire(registry, seconds)`` for ``wait`` seconds (None: without end), but not past the limit.
 
         Call this on the lock thread, by whose clock the limit counts. At the limit the ``LockNotAcquired`` says why the
-        wait ended, and what to do.
+        wait ended, and ``advice`` says what to do.
         """
         loop = asyncio.get_running_loop()
         began, left = loop.time(), self.seconds
@@ -93,8 +99,7 @@ class WaitLimit:
             if loop.time() < ends - _A_MOMENT:
                 raise
             raise LockNotAcquired(
-                f"{error.message}. The wait ended here because {self._why()}. Raise functionTimeout, make the bodies "
-                "that hold the lock shorter, or don't wait: on_contention='defer' or 'skip'",
+                f"{error.message}. The wait ended here because {self._why()}. {advice}",
                 lock=error.lock,
                 owner=error.owner,
                 reason="functionTimeout",

@@ -14,10 +14,14 @@ COALESCING: tuple[Mutant, ...] = (
         old="""\
         with self._taken[0].entering():
             try:
-                await asyncio.gather(*(seat.begin() for seat in self._taken))
-            except BaseException:  # silence, a cancellation, the closing of the process
+                async with asyncio.timeout_at(last):
+                    await asyncio.gather(*(seat.begin() for seat in self._taken))
+            except BaseException as error:  # silence, a cancellation, the closing of the process
+                silent = self._silence("seat", self._taken[0].name)
                 self._leave_seats(registry)
-                await registry.drop(hold)
+                registry.accompany(asyncio.get_running_loop().create_task(registry.drop(hold)))
+                if isinstance(error, TimeoutError):
+                    raise silent from None
                 raise
         return hold
 """,
@@ -153,8 +157,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a waiter whose body does not begin keeps the lock",
         file=ARRIVAL,
-        old="                await registry.drop(hold)\n                raise\n",
-        new="                raise\n",
+        old="                registry.accompany(asyncio.get_running_loop().create_task(registry.drop(hold)))\n",
+        new="",
         breaks="the lock is kept, with nobody inside",
         by=("tests/unit/functions/test_coalesce.py",),
         why="the hold is collected, which gives the lock back soon after",

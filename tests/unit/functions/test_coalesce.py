@@ -14,8 +14,8 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, an_app
-from tests.support.network import FINE, LOST_REQUEST, Fate
-from tests.support.world import foreign_id, virtual
+from tests.support.network import FINE, LOST_REQUEST, Fate, Request
+from tests.support.world import foreign_id, now, virtual
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,7 +223,7 @@ async def test_a_waiter_that_gets_the_seat_late_runs_if_the_lock_is_free_and_els
         await service.create(name)
     await service.acquire(LOCK, foreign_id(), -1)
     host = InlineHost(service)
-    host.network.decide = lambda _: Fate(up=0.2, down=0.2)
+    host.network.decide = lambda request: Fate(up=0.7 if request.name != LOCK and request.call == "acquire" else 0.05)
     waits = await_on(host, a_refresh(ran, timeout=1), "waits", 2)
     await asyncio.sleep(held)
     await service.release(LOCK, foreign_id())
@@ -249,7 +249,27 @@ async def test_without_an_answer_of_the_seat_the_body_does_not_begin_and_the_loc
         with pytest.raises(StorageUnavailable):
             await asyncio.wait_for(waits, 5.0 + 5.0)  # a poll of the lock, then ``begun``
     assert ran == []
+    await asyncio.sleep(0.1)
     assert LOCK not in service.leased()
+
+
+@pytest.mark.parametrize(("silent", "what"), [(LOCK, "lock"), (f"{LOCK}~next", "seat")], ids=["lock", "begun"])
+@virtual
+async def test_a_waiter_that_gets_the_seat_late_waits_for_no_silent_storage_past_its_end(
+    silent: str, what: str
+) -> None:
+    def decide(request: Request) -> Fate:
+        stamped = any(each.call == "write" and each.name.endswith("~next") for each in host.network.requests[:-1])
+        if request.name == silent and (stamped or silent == LOCK):
+            return LOST_REQUEST
+        return Fate(up={"create": 3.0, "write": 2.6}.get(request.call, 0.0) if request.name.endswith("~next") else 0.01)
+
+    host, ran, began = InlineHost(MemoryLeaseStore()), list[str](), now()
+    host.network.decide = decide
+    with pytest.raises(StorageUnavailable, match=f"{what} {silent!r}: the storage gave no full answer within 0:00:06"):
+        await await_on(host, a_refresh(ran, timeout=6), "waits", 2)
+    assert ran == []
+    assert now() - began <= 6.5 + 0.01
 
 
 @virtual

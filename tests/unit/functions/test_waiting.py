@@ -64,22 +64,23 @@ async def refused(host: InlineHost, job: Callable[..., Any]) -> LockNotAcquired:
     [("00:05:00", 270), ("00:00:40", 35), ("00:00:04", 2), (None, 27 * MINUTES)],
     ids=["a tenth", "five seconds", "half", "the plan's"],
 )
-@pytest.mark.parametrize("timeout", [None, 60 * MINUTES])
+@pytest.mark.parametrize(("timeout", "policy"), [(None, "wait"), (60 * MINUTES, "wait"), (None, "coalesce")])
 def test_it_ends_with_an_error_that_says_why_and_what_to_do(
-    app: Path, limit: str | None, ends: float, timeout: float | None
+    app: Path, limit: str | None, ends: float, timeout: float | None, policy: Any
 ) -> None:
     host_json(app, limit)
 
     @virtual
     async def story() -> None:
         await taken_for_ever((host := InlineHost(service())).network.service)
-        error = await refused(host, a_job(timeout=timeout))
+        error = await refused(host, a_job(timeout=timeout, on_contention=policy))
         assert now() == pytest.approx(ends, abs=0.1)
         assert (error.reason, error.lock, error.owner) == ("functionTimeout", "locks/app/job", "inv-1")
         where = f"{limit}, host.json" if limit else "00:30:00, the default of its plan"
         assert f"functionTimeout ({where}) includes the wait" in str(error)
         assert "within" in str(error)
         assert "Raise functionTimeout" in str(error)
+        assert ("'skip'" in str(error)) == (policy == "wait")  # which loses the last change that a coalesced one keeps
 
     story()
 
