@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
@@ -25,10 +24,11 @@ from singleton.functions.triggers import MCP_TOOL, TIMER, is_http
 from singleton.functions.wait_limit import SHORTER
 from singleton.locking.line import ENDLESS, LAST_LOOK
 from singleton.locking.phase import PATIENCE
+from singleton.locking.seat import seat_name
 from singleton.runtime.cancellation import unless_lost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterable
     from typing import Any
 
     from singleton.base.events import Call
@@ -113,9 +113,15 @@ class Arrival:
         self._owner = owner
         self._acquire = acquire
         self._again = again
-        self._refused: LockNotAcquired | None = None
-        self._span, self._came = "", 0.0
         self._taken: list[Seat] = []
+        self._span, self._came = "", 0.0
+        self._refused: LockNotAcquired | None = None
+        self._held, self._heard = "", -math.inf
+        self._asked = "seat" if again else "lock", [seat_name(self._addresses[0].name)] if again else self._locks
+
+    @property
+    def _locks(self) -> list[str]:
+        return [address.name for address in self._addresses]
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
         """Return the hold; None: another waits. A repeated delivery takes the seats first, and does not leave.
@@ -139,6 +145,7 @@ class Arrival:
         pause, slept, trouble = timing.poll_min, 0.0, None
         while True:
             seats = [registry.seat(address) for address in self._addresses]
+            self._hear(seats)
             if not self._again and all(seat.lets_leave(came) for seat in seats):
                 return None
             answer: Hold | bool | None = None
@@ -167,10 +174,12 @@ class Arrival:
     async def _ask(self, registry: Registry) -> Hold | bool | None:
         """Ask for the lock, then for the seats. See ``_take`` for the answers without a hold."""
         if not self._again:
+            self._asked = "lock", self._locks
             try:
                 return await self._acquire(registry, 0)
             except LockNotAcquired as error:
                 self._refused = error.with_traceback(None)
+                self._heard = asyncio.get_running_loop().time()
         try:
             return await self._take(registry)
         except StorageUnavailable:
@@ -186,52 +195,56 @@ class Arrival:
             seat = registry.seat(address)  # known now: an idle seat may have been forgotten, and may be another object
             if seat in self._taken:
                 continue
+            self._asked = "seat", [seat.name]
             if answer := await seat.take(self._owner, again=self._again):
                 self._taken.append(seat)
             elif answer is None:
+                self._hear([seat])
                 return None if self._again or not self._taken else True
         return bool(self._taken)
 
     async def _seated(self, registry: Registry, ends: float) -> Hold:
         """Wait for the lock on the seats, and say on each that the body begins; all by a last look after the end."""
-        left, last = ends - asyncio.get_running_loop().time(), None if ends == math.inf else ends + LAST_LOOK
+        loop, last = asyncio.get_running_loop(), ends + LAST_LOOK
+        self._asked = "lock", self._locks
+        left = ends - loop.time()
         try:  # with little time left the lock is asked for once: neither a grant nor a holder must be told as silence
-            async with asyncio.timeout_at(last):
-                hold = await self._acquire(registry, None if last is None else left if left >= LAST_LOOK else 0)
+            async with asyncio.timeout_at(None if last == math.inf else last):
+                hold = await self._acquire(registry, None if left == math.inf else left if left >= LAST_LOOK else 0)
         except LockNotAcquired as error:
             if error.reason == ENDLESS:
                 raise
             self._refused = error.with_traceback(None)
-            raise self._in_vain(self._taken) from None
+            raise self._in_vain() from None
         except TimeoutError:
-            raise self._silence("lock", self._addresses[0].name) from None
+            raise self._in_vain() from None
         with self._taken[0].entering():
             try:
-                async with asyncio.timeout_at(last):
-                    await asyncio.gather(*(seat.begin() for seat in self._taken))
-            except BaseException as error:  # silence, a cancellation, the closing of the process
-                silent = self._silence("seat", self._taken[0].name)
+                await asyncio.gather(*(seat.begin(last - loop.time()) for seat in self._taken))
+            except BaseException:  # silence, a cancellation, the closing of the process
                 self._leave_seats(registry)
-                registry.accompany(asyncio.get_running_loop().create_task(registry.drop(hold)))
-                if isinstance(error, TimeoutError):
-                    raise silent from None
+                registry.accompany(loop.create_task(registry.drop(hold)))
                 raise
         return hold
 
-    def _silence(self, what: str, name: str) -> StorageUnavailable:
-        text = f"{what} {name!r}: the storage gave no full answer within {self._span}"
-        return StorageUnavailable(text, lock=name, owner=self._owner)
+    def _hear(self, seats: Iterable[Seat]) -> None:
+        """Note that a seat is taken, whichever caller of the process was told. A refusal of the lock goes first."""
+        for seat in seats if self._again or self._refused is None else ():
+            if seat not in self._taken and seat.known >= self._came and seat.known > self._heard:
+                self._heard, self._held, self._refused = seat.known, seat.held, None
 
-    def _in_vain(self, seats: list[Seat]) -> SingletonError:
-        """Return the error of the whole wait, whichever attempt was the last."""
-        others = [seat for seat in seats if seat not in self._taken] or seats
-        asked, refused, name = max(others, key=attrgetter("known")), self._refused, self._address.name
-        why = f"another invocation has its seat {asked.name!r}"
-        if refused is None and asked.known < self._came:
-            what, name = ("seat", others[0].name) if self._again else ("lock", self._addresses[0].name)
-            return self._silence(what, name)
+    def _in_vain(self, seats: Iterable[Seat] = ()) -> SingletonError:
+        """Return the error of the whole wait: the last answer that told of it, or what was asked in vain."""
+        self._hear(seats)
+        name, refused = self._address.name, self._refused
+        if refused is None and not self._held:
+            what, names = self._asked
+            asked = " and ".join(f"{what} {each!r}" for each in names)
+            text = f"{asked}: the storage gave no full answer within {self._span}"
+            return StorageUnavailable(text, lock=names[0], owner=self._owner)
+        why, reason, holder = self._held, None, None
         if refused is not None:
             name, why = refused.lock or name, f"{refused.who_has[0]} has it"
+            reason, holder = refused.reason, refused.holder
         text = f"lock {name!r} was not acquired within {self._span}: {why}"
-        reason, holder = (refused.reason, refused.holder) if refused is not None else (None, None)
         return LockNotAcquired(text, lock=name, owner=self._owner, reason=reason, holder=holder)

@@ -51,6 +51,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from singleton.base.errors import StorageUnavailable
 from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.lease import as_failure
@@ -145,14 +146,15 @@ class Seat:
 
     Attributes:
         waits: whether an invocation of this process has the seat and its lock was not granted yet.
-        known: when a caller last learnt that an invocation has the seat.
+        known: when a caller last learnt that the seat is held.
+        held: what the caller learnt, for errors.
         asks: the pace of this process's polls: of repeated deliveries, and of others. One caller polls for each.
     """
 
     def __init__(self, store: BlobStore, lock: str, *, timing: Timing, rng: random.Random) -> None:
         self.name = seat_name(lock)
         self.waits = False
-        self.known = -math.inf
+        self.known, self.held = -math.inf, ""
         self._store = store
         self._stamps = SeatStamps(store, self.name)
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
@@ -209,7 +211,7 @@ class Seat:
         if self._busy:  # another caller of this process asks, or gives back: a silent seat delays one caller
             return None
         if self._taken:
-            self.known = asyncio.get_running_loop().time()
+            self._is_held()
             return False if self.waits and not again else None
         taking = self._next(partial(self._take, owner, again=again))
         try:
@@ -233,7 +235,7 @@ class Seat:
             self._taken = self.waits = True
             self._owner, self._begun = owner, False
             self._failure = StoreFailure(detail="no answer in time")
-        sent = self.known = asyncio.get_running_loop().time()
+        sent = self._is_held()
         if self._taken:
             return True
         # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
@@ -241,6 +243,13 @@ class Seat:
             return None
         self._found = sent
         return False
+
+    def _is_held(self) -> float:
+        """Note that the seat is held, and return the time."""
+        self.known = now = asyncio.get_running_loop().time()
+        perhaps = ", perhaps by a lease that this process could not release" * (not self._taken and now < self._lingers)
+        self.held = f"its seat {self.name!r} was taken{perhaps}"
+        return now
 
     async def _another_waits(self) -> bool:
         try:
@@ -251,16 +260,19 @@ class Seat:
             raise storage_error(self.name, failure, what="seat") from error
         return state.held and _waits(state)
 
-    async def begin(self) -> None:
+    async def begin(self, seconds: float = _BEGIN) -> None:
         """Write ``begun``, and return as soon as no reader finds the word ``waiting`` of this caller.
 
         Raises:
-            StorageError: there was no such answer within five seconds. The body must not begin.
+            StorageError: there was no such answer in the given time, five seconds at most. The body must not begin.
             LockClosed: nor will there be one, as the locks of the process are closed.
         """
         self.waits = False
-        await asyncio.wait({self._next(self._tell)}, timeout=_BEGIN)
+        await asyncio.wait({self._next(self._tell)}, timeout=min(_BEGIN, seconds))
         self.refuse_closed(self._owner)
+        if not self._begun and self._failure.meaning == "held":
+            text = f"seat {self.name!r}: another lease is on it, and {'begun'!r} could not be written in time"
+            raise StorageUnavailable(text, lock=self.name, owner=self._owner, reason=str(self._failure))
         if not self._begun:
             raise storage_error(self.name, self._failure, what="seat") from self._failure
 
@@ -276,7 +288,8 @@ class Seat:
                 continue
             try:
                 async with asyncio.timeout_at(min(ends, loop.time() + _TRY)):
-                    self._begun = await self._said()
+                    await self._say()
+                self._begun = True
             except Exception as error:  # noqa: BLE001 - whatever a store raises is no answer
                 self._failure = as_failure(error)
                 if self._failure.meaning in ("denied", "refused"):
@@ -284,8 +297,8 @@ class Seat:
             if not self._begun:
                 await asyncio.sleep(_PAUSE)
 
-    async def _said(self) -> bool:
-        """Write ``begun`` under the lease, or under a new lease; tell whether ``waiting`` is gone from the blob."""
+    async def _say(self) -> None:
+        """Write ``begun`` under the lease, or under a new lease; or find that ``waiting`` is gone from the blob."""
         if (lease := self._lease) is not None:
             try:
                 await self._stamps.touch(lease.id, self._owner, 0.0)
@@ -293,16 +306,15 @@ class Seat:
                 if failure.loss is not None:
                     lease.lose(failure.loss, failure, quiet=True)
                 raise
-            return True
+            return
         try:
             self._lease = await self._acquisition.ask(self._owner)
         except StoreFailure as failure:
             if failure.meaning != "held":
                 raise
-        else:
-            return True
-        state = await self._store.read(self.name)
-        return not (_waits(state) and (metadata_value(state, OWNER_KEY) or "") == header_safe(self._owner))
+            state = await self._store.read(self.name)
+            if _waits(state) and (metadata_value(state, OWNER_KEY) or "") == header_safe(self._owner):
+                raise
 
     def leave(self) -> asyncio.Task[None]:
         """Give the seat back, in a task; who fails takes the word back first. Missing answers delay the task."""

@@ -14,14 +14,10 @@ COALESCING: tuple[Mutant, ...] = (
         old="""\
         with self._taken[0].entering():
             try:
-                async with asyncio.timeout_at(last):
-                    await asyncio.gather(*(seat.begin() for seat in self._taken))
-            except BaseException as error:  # silence, a cancellation, the closing of the process
-                silent = self._silence("seat", self._taken[0].name)
+                await asyncio.gather(*(seat.begin(last - loop.time()) for seat in self._taken))
+            except BaseException:  # silence, a cancellation, the closing of the process
                 self._leave_seats(registry)
-                registry.accompany(asyncio.get_running_loop().create_task(registry.drop(hold)))
-                if isinstance(error, TimeoutError):
-                    raise silent from None
+                registry.accompany(loop.create_task(registry.drop(hold)))
                 raise
         return hold
 """,
@@ -78,8 +74,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="begun is written on one of two seats",
         file=ARRIVAL,
-        old="(seat.begin() for seat in self._taken)",
-        new="(seat.begin() for seat in self._taken[:1])",
+        old="(last - loop.time()) for seat in self._taken)",
+        new="(last - loop.time()) for seat in self._taken[:1])",
         breaks="invocations of a version with the other name leave for a body that has begun",
         among="small-renamed",
     ),
@@ -157,7 +153,7 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a waiter whose body does not begin keeps the lock",
         file=ARRIVAL,
-        old="                registry.accompany(asyncio.get_running_loop().create_task(registry.drop(hold)))\n",
+        old="                registry.accompany(loop.create_task(registry.drop(hold)))\n",
         new="",
         breaks="the lock is kept, with nobody inside",
         by=("tests/unit/functions/test_coalesce.py",),
@@ -190,7 +186,7 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a last look that is not answered in time is silence",
         file="singleton/functions/coalescing.py",
-        old="if refused is None and asked.known < self._came:",
+        old="if refused is None and not self._held:",
         new="if refused is None:",
         breaks="a repeated delivery whose time is up is told that the storage did not answer, and it did",
         among="coalesce",

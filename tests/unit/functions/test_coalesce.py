@@ -14,7 +14,7 @@ from singleton.base.events import LockEvent, subscribe
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import Context, an_app
-from tests.support.network import FINE, LOST_REQUEST, Fate, Request
+from tests.support.network import FINE, LOST_REQUEST, Fate, Request, answered
 from tests.support.world import foreign_id, now, virtual
 
 if TYPE_CHECKING:
@@ -208,9 +208,38 @@ async def test_a_waiter_whose_time_is_up_fails_and_leaves_no_seat() -> None:
     await asyncio.sleep(1.0)
     assert set(service.leased()) == {LOCK}
     await service.acquire(f"{LOCK}~next", foreign_id(2), 60)  # a late request of nobody
-    for count, why in ((1, "somebody else has it"), (2, "another invocation has its seat")):
+    for count, why in ((1, "somebody else has it"), (2, "its seat 'locks/app/refresh~next' was taken")):
         with pytest.raises(LockNotAcquired, match=f"within 0:00:03: {why}"):
             await await_on(host, a_refresh(ran, timeout=3), "leaves for nobody", count)
+
+
+@pytest.mark.parametrize("ours", [False, True])
+@virtual
+async def test_who_asks_for_the_seat_only_is_told_of_the_seat_and_not_of_a_lock_that_is_free_by_now(
+    ours: bool,
+) -> None:
+    service, seat = MemoryLeaseStore(), f"{LOCK}~next"
+    for name in (LOCK, seat):
+        await service.create(name)
+    await service.acquire(LOCK, foreign_id(), -1)
+    host = InlineHost(service)
+    if ours:
+        waits = await_on(host, a_refresh([]), "dies")
+        await asyncio.sleep(1.0)
+        host.network.decide = lambda request: LOST_REQUEST if request.call in ("write", "release") else FINE
+        waits.cancel()
+        await asyncio.sleep(8.0)
+        host.network.heal()
+    else:
+        await service.acquire(seat, foreign_id(2), -1)
+    host.network.plan("acquire", FINE, answered(503))
+    arrives = await_on(host, a_refresh([], timeout=4), "arrives")
+    await asyncio.sleep(1.0)
+    await service.release(LOCK, foreign_id())
+    perhaps = ", perhaps by a lease that this process could not release" * ours
+    with pytest.raises(LockNotAcquired) as told:
+        await arrives
+    assert str(told.value) == f"lock {LOCK!r} was not acquired within 0:00:04: its seat {seat!r} was taken{perhaps}"
 
 
 @pytest.mark.parametrize("held", [0.0, 2.0])
@@ -253,10 +282,17 @@ async def test_without_an_answer_of_the_seat_the_body_does_not_begin_and_the_loc
     assert LOCK not in service.leased()
 
 
-@pytest.mark.parametrize(("silent", "what"), [(LOCK, "lock"), (f"{LOCK}~next", "seat")], ids=["lock", "begun"])
+@pytest.mark.parametrize(
+    ("silent", "told"),
+    [
+        (LOCK, f"lock {LOCK!r}: the storage gave no full answer within 0:00:06"),
+        (f"{LOCK}~next", f"seat '{LOCK}~next': the storage does not answer as it should"),
+    ],
+    ids=["lock", "begun"],
+)
 @virtual
 async def test_a_waiter_that_gets_the_seat_late_waits_for_no_silent_storage_past_its_end(
-    silent: str, what: str
+    silent: str, told: str
 ) -> None:
     def decide(request: Request) -> Fate:
         stamped = any(each.call == "write" and each.name.endswith("~next") for each in host.network.requests[:-1])
@@ -266,7 +302,7 @@ async def test_a_waiter_that_gets_the_seat_late_waits_for_no_silent_storage_past
 
     host, ran, began = InlineHost(MemoryLeaseStore()), list[str](), now()
     host.network.decide = decide
-    with pytest.raises(StorageUnavailable, match=f"{what} {silent!r}: the storage gave no full answer within 0:00:06"):
+    with pytest.raises(StorageUnavailable, match=told):
         await await_on(host, a_refresh(ran, timeout=6), "waits", 2)
     assert ran == []
     assert now() - began <= 6.5 + 0.01
@@ -367,6 +403,38 @@ async def test_one_of_two_seats_that_says_waiting_lets_nobody_leave(silent: str)
     arrives = await_on(InlineHost(service), a_refresh(ran, timeout=20, **BOTH), "arrives")
     with pytest.raises(LockNotAcquired):
         await arrives
+
+
+@virtual
+async def test_who_has_one_of_two_seats_is_told_of_the_other_and_who_comes_after_it_of_the_first() -> None:
+    host, refresh = InlineHost(MemoryLeaseStore()), a_refresh([], timeout=4, **BOTH)
+    host.network.decide = lambda request: LOST_REQUEST if request.name == SEATS[1] else FINE
+    told = [await_on(host, refresh, text, 2) for text in ("has one", "comes after")]
+    silent, taken = await asyncio.gather(*told, return_exceptions=True)
+    assert str(silent) == f"seat {SEATS[1]!r}: the storage gave no full answer within 0:00:04"
+    assert str(taken) == f"lock 'locks/app/new' was not acquired within 0:00:04: its seat {SEATS[0]!r} was taken"
+
+
+@virtual
+async def test_a_seat_that_is_asked_for_in_the_last_moment_is_not_told_as_silence() -> None:
+    service = MemoryLeaseStore()
+    await service.create(SEATS[0])
+    await service.acquire(SEATS[0], foreign_id(), -1)
+    host = InlineHost(service)
+    host.network.decide = lambda request: LOST_REQUEST if request.name == SEATS[1] else FINE
+    waits = await_on(host, a_refresh([], timeout=6, **BOTH), "waits", 2)
+    await asyncio.sleep(2.0)
+    await service.release(SEATS[0], foreign_id())
+    with pytest.raises(LockNotAcquired, match=f"its seat {SEATS[0]!r} was taken"):
+        await waits
+
+
+@virtual
+async def test_silence_of_one_of_two_locks_names_both() -> None:
+    host = InlineHost(MemoryLeaseStore())
+    host.network.decide = lambda request: LOST_REQUEST if request.name == "locks/app/old" else FINE
+    with pytest.raises(StorageUnavailable, match="lock 'locks/app/new' and lock 'locks/app/old': the storage gave no"):
+        await await_on(host, a_refresh([], timeout=4, **BOTH), "arrives")
 
 
 @pytest.mark.parametrize("taken", SEATS, ids=["new", "old"])

@@ -148,7 +148,7 @@ async def test_a_body_does_not_begin_while_a_lease_without_a_stamp_keeps_the_old
     await until(30.0)
     here.heal()
     await here.service.acquire(SEAT, foreign_id(), 60)
-    with pytest.raises(StorageUnavailable, match="seat"):
+    with pytest.raises(StorageUnavailable, match="another lease is on it"):
         await waiter.begin()
     await waiter.leave()
 
