@@ -31,7 +31,8 @@ MADE = ServiceAnswer(outcome="ok", state="available", etag_changed=True)
     [
         (10, False, False, (), 0, 6),
         (20, True, False, (), 0, 5),
-        (100, True, True, (), 0, 4),
+        (115, True, True, (), 0, 4),
+        (116, True, True, (), 20, 3),
         (120, True, True, (), 24, 3),
         (300, True, True, (4.0,), 204, 2),
         (1200, True, True, (4.0, 5.0, 10.0), 600, 0),
