@@ -1,26 +1,36 @@
 """What both lock clients share: the account, the options, the checks of arguments, and each request as work.
 
-A request is work for the lock thread. A worker loads an app with a client without the modules of requests: they are
-imported with the first request.
+A request is work for the lock thread. Its modules are imported with the client: a fork while another thread imports
+them would leave the child with half a module.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from singleton.base.attribute_names import with_explained_attributes
 from singleton.base.errors import ConfigurationError, LockNotAcquired
+from singleton.base.events import Call
 from singleton.base.kinds import OnLoss
 from singleton.base.names import check_blob_name
 from singleton.base.words import check_arity, quoted
+from singleton.clients.leadership import Leadership
+from singleton.clients.periodic_worker import PeriodicWorker
+from singleton.clients.request_events import CandidateRequests, acquire_all, told
+from singleton.locking.holder import holder
+from singleton.locking.semaphore import checked_limit, slot_name
+from singleton.runtime.address import Address
 from singleton.runtime.closing import Closing
+from singleton.runtime.holders import naming_holder
+from singleton.runtime.lock_thread import provided_account
+from singleton.settings.accounts import LockContainer
 from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.connection import check_setting_name, resolve_blob_account
 from singleton.settings.durations import Limits, seconds, span
+from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import SingletonOptions, refuse_failover
 
 _T = TypeVar("_T")
@@ -38,15 +48,12 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
     from singleton.base.kinds import Level, Seconds, Use
-    from singleton.clients.leadership import Leadership
-    from singleton.clients.periodic_worker import PeriodicWorker
     from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import Met, Wanted
-    from singleton.runtime.address import Address
     from singleton.runtime.calls import Work
     from singleton.runtime.registry import Registry
-    from singleton.settings.accounts import GivenAccount, GivenClients, LockContainer
+    from singleton.settings.accounts import GivenAccount, GivenClients
     from singleton.settings.connection import StorageAccount
     from singleton.stores.lock_keeping import Page
 
@@ -80,8 +87,6 @@ class BaseClient:
 
         Many a client is made at import, and a Functions worker loads no function of an app whose import raises.
         """
-        from singleton.settings.accounts import LockContainer
-
         account = self._given or resolve_blob_account(str(self._connection), os.environ)
         return LockContainer(account, self._options.container, self._options.http)
 
@@ -140,8 +145,6 @@ class BaseClient:
             with locks.periodic("cleanup", clean_up, every=60):
                 serve()
         """
-        from singleton.clients.periodic_worker import PeriodicWorker
-
         if not callable(work):  # now, before the first tick would tell
             raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
         check_arity("work", work, "the hold alone", ", such as `def clean_up(hold): ...`")
@@ -175,9 +178,6 @@ class BaseClient:
                     while not hold.lost.wait(1):
                         poll()
         """
-        from singleton.clients.leadership import Leadership
-        from singleton.clients.request_events import CandidateRequests
-
         recovery = self._options.recovery
         timeout = self._options.lock_acquisition_timeout if recovery is None else 0
         options = self._options.replace(lock_period=self._options.listener_lock_period)
@@ -236,8 +236,6 @@ class BaseClient:
         return address
 
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
-        from singleton.runtime.address import Address
-
         return Address.of(self._place, name, options or self._options)
 
     def _acquire(
@@ -249,9 +247,6 @@ class BaseClient:
         at_least: Seconds = 0.0,
         max_hold: Seconds | None = None,
     ) -> Work[Hold]:
-        from singleton.base.events import Call
-        from singleton.clients.request_events import told
-
         asked = self._asked(name, timeout, owner, limit, at_least, max_hold, names_holder=limit is None)
         use: Use = "lock" if limit is None else "semaphore"
         otherwise = "raise" if timeout is not None and not _checked_timeout(timeout) else "timeout"
@@ -274,12 +269,8 @@ class BaseClient:
         _check_owner(owner)
         least, most = span(at_least, max_hold)
         if limit is not None:
-            from singleton.locking.semaphore import checked_limit, slot_name
-
             check_blob_name(slot_name(name, checked_limit(limit) - 1))
             refuse_failover(self._options, f"semaphore {name!r}")
-
-        from singleton.runtime.holders import naming_holder
 
         async def attempt(registry: Registry) -> Hold:
             address = self._known_address(name) if options is None else self._address(name, options)
@@ -302,9 +293,6 @@ class BaseClient:
         timeout: Seconds = 0.0,
     ) -> Work[Hold | LockNotAcquired]:
         """Return work that acquires, or answers with the refusal: ``try_lock`` and workers raise none."""
-        from singleton.base.events import Call
-        from singleton.clients.request_events import told
-
         patience = _checked_timeout(timeout)
         if patience is None:
             raise ConfigurationError(
@@ -324,8 +312,6 @@ class BaseClient:
         return attempt
 
     def _acquire_all(self, names: Iterable[str], timeout: Seconds | None, owner: str) -> Work[tuple[Hold, ...]]:
-        from singleton.clients.request_events import acquire_all
-
         if isinstance(names, str):
             raise ConfigurationError(f"names is the text {quoted(names)}: give a list of names")
         given, patience = [check_blob_name(name) for name in names], _checked_timeout(timeout)
@@ -343,8 +329,6 @@ class BaseClient:
         return self._through(", ".join(given), attempt)
 
     def _holder(self, name: str) -> Work[Holder | None]:
-        from singleton.locking.holder import holder
-
         check_blob_name(name)
         return self._through(name, lambda registry: holder(registry.store(self._place), name))
 
@@ -390,8 +374,6 @@ class BaseClient:
     def _lend(self, registry: Registry) -> None:
         """Keep what the client brought along open for as long as the client is."""
         if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
-            from singleton.settings.localrun import warn_of_local_run
-
             self._told = True
             warn_of_local_run(os.environ, self._place.account.endpoint, self._options)
         if self._brought:
@@ -418,8 +400,7 @@ def _given_account(
                 "connection is a URL without a credential: give the argument credential; a URL with a SAS goes into an "
                 "app setting NAME__blobServiceUri, and NAME is given here"
             )
-        thread: Any = sys.modules.get("singleton.runtime.lock_thread")  # nobody replaces what is not imported
-        provided: GivenClients | None = thread and thread.provided_account(connection)
+        provided = provided_account(connection)
         if provided is not None:
             return provided
         if "=" in connection:

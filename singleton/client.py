@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from singleton.base.words import listed
 from singleton.baseclient import BaseClient, checked_hold, listing
+from singleton.clients import blocks
+from singleton.locking.semaphore import checked_limit
+from singleton.runtime.lock_thread import runtime
 from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds
 
@@ -40,9 +43,7 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
     """How the names of the classes of blocks begin."""
 
     def _made(self, block: str, *arguments: Any) -> Any:
-        """Make a block. The modules of blocks are imported with the first one."""
-        from singleton.clients import blocks
-
+        """Make a block."""
         return getattr(blocks, self._blocks + block)(*arguments)
 
     def lock(
@@ -83,9 +84,7 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
         """
         again = None
         if reentrant:
-            from singleton.clients.blocks import Again
-
-            again = Again(lambda: (self._place, name), seconds(at_least, "at_least"))
+            again = blocks.Again(lambda: (self._place, name), seconds(at_least, "at_least"))
         ask = partial(self._acquire, name, timeout, owner, None, at_least, max_hold)
         made: _BlockT = self._made("Block", name, self._on_loss_of(on_loss), ask, again)
         return made
@@ -117,7 +116,6 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             LockNotAcquired: no slot is free.
             LockLost, LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
-        from singleton.locking.semaphore import checked_limit
 
         def ask() -> Work[Hold]:
             return self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold)
@@ -186,8 +184,6 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
 
 
 def _lock_thread() -> Calls:
-    from singleton.runtime.lock_thread import runtime
-
     return runtime()
 
 
