@@ -57,7 +57,7 @@ def start_failovers(world: World) -> None:
     """Let some hosts work under one or two locks, and now and then be candidates for a leadership."""
     rng = world.rng_work
     _let_clocks_drift(world)
-    functions = failover_functions(long=random.Random(repr([each.rate for each in world.machines])).random() < 0.5)
+    functions = functions_of(world)
     declare(world, functions)
     world.oracle.conduct.asked_by = lambda _: _ASKED
     fleet = rng.choice(_VALUES)
@@ -122,6 +122,12 @@ def _let_clocks_drift(world: World) -> None:
     for machine in world.machines:
         if machine.rate == 1.0:
             machine.rate = 1 + rng.choice((0.0, -_MOST_DRIFT, _MOST_DRIFT, rng.uniform(-_MOST_DRIFT, _MOST_DRIFT)))
+
+
+def functions_of(world: World) -> dict[str, Callable[..., Any]]:
+    """Return the functions of a world, whose draws stay as they were: the rates of its clocks decide."""
+    rates = repr([each.rate for each in world.machines])
+    return failover_functions(long=random.Random(rates).random() < 0.5)
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.virtual.hosts.jobs import Job, guarded_jobs, message
 from simulator.virtual.hosts.queue_host import invoke_one
 from simulator.virtual.workloads.guarded_calls import start_workers, with_jobs
-from tests.worlds.failovers import failover_functions, start_failovers
+from tests.worlds.failovers import functions_of, start_failovers
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ def start_wires(world: World) -> None:
     world.wire_up()
     if world.rng_work.random() < 0.5:
         start_failovers(world)
-        burst = partial(_burst, world, failover_functions(), "soon_off")
+        burst = partial(_burst, world, functions_of(world), "soon_off")
         for values in world.oracle.silence.declared.values():  # older hosts are not in there: they declare nothing
             values.add(None)
     else:
