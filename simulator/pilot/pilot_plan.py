@@ -67,10 +67,10 @@ class PilotPlan:
     def left_out(self) -> list[str]:
         """Return what does not fit into the time."""
         left = [] if self.slow else [f"the ends of leases, which take {LEASES:.0f} s"]
-        left += [] if self.timed else [f"random histories in which leases end, for which {LASTS + LEASES:.0f} s are needed"]
+        timed, storm = LASTS + LEASES, AROUND + LASTS + SHORTEST
+        left += [] if self.timed else [f"random histories in which leases end, for which {timed:.0f} s are needed"]
         left += [f"a connection that is idle for {each:g} minutes" for each in MINUTES if each not in self.idle]
-        least = AROUND + LASTS + SHORTEST
-        return left if self.storm else [*left, f"the storm of processes, for which {least:.0f} s are needed"]
+        return left if self.storm else [*left, f"the storm of processes, for which {storm:.0f} s are needed"]
 
     def words(self, container: str) -> list[str]:
         """Say what the pilot does, makes and costs."""
