@@ -105,10 +105,11 @@ class Guard(Declaration):
             return await self._run(call, answered, locks, cancel=self.options.cancel_on_loss)
 
     async def _answered(self, call: Call, body: Callable[[], Any], *, is_async: bool) -> Any:
+        trigger = self.trigger  # a wrong declaration is refused here at the latest: no body runs
+        many = trigger is not None and trigger.returns in WRITTEN_ONE_BY_ONE
         try:
             result = await body() if is_async else body()
             who, given = f"{self.decorator} on {call.function}: its body", call.arguments.values()
-            many = self.trigger is not None and self.trigger.returns in WRITTEN_ONE_BY_ONE
             return await settled(result, given, who, self.decorator, of=self.written, waits=is_async, iterated=many)
         except BaseException as error:  # here, as no coroutine lets a StopIteration through
             refuse_unanswered(call.function, error, is_async=is_async)

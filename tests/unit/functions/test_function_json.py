@@ -7,11 +7,14 @@ import json
 import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from azure.functions import QueueMessage
 
 from singleton import ConfigurationError
+from singleton.testing import memory_locks
 from tests.support.lock_thread import an_app, guard_of
 
 if TYPE_CHECKING:
@@ -183,3 +186,15 @@ def test_a_broken_file_is_told(app: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(json, "dumps", lambda _: "{")
     with pytest.raises(ConfigurationError, match=r"function\.json is not valid JSON at line 1"):
         main(app, "", QUEUE)
+
+
+def test_no_body_runs_where_the_declaration_is_refused_at_the_invocation_only(app: Path) -> None:
+    source = (
+        "import azure.functions as func\nfrom singleton import singleton\nran = []\n@singleton(on_contention='skip')\n"
+        "def main(msg: func.QueueMessage):\n    ran.append(msg)\n    return 'done'\n"
+    )
+    entry = loaded(app, QUEUE, RESULT, files={"Ship/__init__.py": "from jobs import *\n", "jobs.py": source})
+    context = SimpleNamespace(invocation_id="1", function_name="Ship", function_directory=str(app / "Ship"))
+    with memory_locks(), pytest.raises(ConfigurationError, match="goes to its 'queue' output"):
+        entry(msg=QueueMessage(body=b"{}"), context=context)
+    assert sys.modules["jobs"].ran == []
