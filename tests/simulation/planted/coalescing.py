@@ -33,8 +33,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="an unanswered begun counts as written",
         file=SEAT,
-        old="        await asyncio.wait({self._next(self._tell)}, timeout=min(_BEGIN, seconds))\n",
-        new="        await asyncio.wait({self._next(self._tell)}, timeout=min(_BEGIN, seconds))\n        if not self.waits:\n            return\n",
+        old="        self.refuse_closed(self._owner)\n        if not self._begun and",
+        new="        if not self.waits:\n            return\n        if not self._begun and",
         breaks="a body begins, and its process's word still says that it waits",
         among="small-coalesce",
     ),
