@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 from singleton.base.attribute_names import with_explained_attributes
 from singleton.base.errors import ConfigurationError, LockNotAcquired
 from singleton.base.events import Call
+from singleton.base.hold import Hold
 from singleton.base.kinds import OnLoss
 from singleton.base.names import check_blob_name
 from singleton.base.words import check_arity, quoted
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
     from azure.storage.blob.aio import ContainerClient
 
-    from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
     from singleton.base.kinds import Level, Seconds, Use
     from singleton.operating.container_pass import Lifted
@@ -436,8 +436,6 @@ def _checked_on_loss(on_loss: OnLoss) -> OnLoss:
 
 def checked_hold(hold: object) -> Hold:
     """Return what is to be released if it is a hold."""
-    from singleton.base.hold import Hold
-
     if not isinstance(hold, Hold):
         raise ConfigurationError(f"hold is {quoted(hold)}: give what acquire returned")
     return hold

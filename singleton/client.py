@@ -7,28 +7,26 @@ from __future__ import annotations
 
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from singleton.base.words import listed
 from singleton.baseclient import BaseClient, checked_hold, listing
-from singleton.clients import blocks
+from singleton.clients.blocks import Again, AsyncBlock, AsyncTryBlock, Block, TryBlock
 from singleton.locking.semaphore import checked_limit
 from singleton.runtime.lock_thread import runtime
 from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
-    from singleton.base.errors import LockNotAcquired
     from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
     from singleton.base.kinds import OnLoss, Seconds
-    from singleton.clients.blocks import AsyncBlock, AsyncTryBlock, Block, TryBlock  # noqa: F401 - names of bases
     from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import LockInfo
-    from singleton.runtime.calls import Calls, Work
+    from singleton.runtime.calls import Work
 
 _T = TypeVar("_T")
 _BlockT = TypeVar("_BlockT")
@@ -39,12 +37,9 @@ _SetBlockT = TypeVar("_SetBlockT")
 class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
     """The methods that make blocks. A subclass says which blocks."""
 
-    _blocks: ClassVar[str]
-    """How the names of the classes of blocks begin."""
-
-    def _made(self, block: str, *arguments: Any) -> Any:
-        """Make a block."""
-        return getattr(blocks, self._blocks + block)(*arguments)
+    _block: Callable[..., _BlockT]
+    _try_block: Callable[..., _TryBlockT]
+    _set_block: Callable[..., _SetBlockT]
 
     def lock(
         self,
@@ -82,12 +77,9 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             ConfigurationError: the name or the time-out is wrong.
         """
-        again = None
-        if reentrant:
-            again = blocks.Again(lambda: (self._place, name), seconds(at_least, "at_least"))
+        again = Again(lambda: (self._place, name), seconds(at_least, "at_least")) if reentrant else None
         ask = partial(self._acquire, name, timeout, owner, None, at_least, max_hold)
-        made: _BlockT = self._made("Block", name, self._on_loss_of(on_loss), ask, again)
-        return made
+        return self._block(name, self._on_loss_of(on_loss), ask, again)
 
     def semaphore(
         self,
@@ -116,12 +108,11 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             LockNotAcquired: no slot is free.
             LockLost, LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
-
-        def ask() -> Work[Hold]:
-            return self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold)
-
-        made: _BlockT = self._made("Block", name, self._on_loss_of(on_loss), ask)
-        return made
+        return self._block(
+            name,
+            self._on_loss_of(on_loss),
+            lambda: self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold),
+        )
 
     def try_lock(
         self,
@@ -147,12 +138,11 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             LockLost, LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. None means a held
                 lock, not an error.
         """
-
-        def ask() -> Work[Hold | LockNotAcquired]:
-            return self._try(name, owner, limit, at_least, max_hold, timeout=timeout)
-
-        made: _TryBlockT = self._made("TryBlock", name, self._on_loss_of(on_loss), ask)
-        return made
+        return self._try_block(
+            name,
+            self._on_loss_of(on_loss),
+            lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout),
+        )
 
     def lock_all(
         self,
@@ -178,13 +168,9 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
         given = names if isinstance(names, str) else tuple(names)
-        ask = partial(self._acquire_all, given, timeout, owner)
-        made: _SetBlockT = self._made("Block", listed(given), self._on_loss_of(on_loss), ask)
-        return made
-
-
-def _lock_thread() -> Calls:
-    return runtime()
+        return self._set_block(
+            listed(given), self._on_loss_of(on_loss), lambda: self._acquire_all(given, timeout, owner)
+        )
 
 
 def _with_named_blocks(client: type[_T]) -> type[_T]:
@@ -197,10 +183,7 @@ def _with_named_blocks(client: type[_T]) -> type[_T]:
             copy = FunctionType(method.__code__, method.__globals__, name, method.__defaults__, method.__closure__)
             copy.__kwdefaults__, copy.__doc__ = method.__kwdefaults__, method.__doc__
             copy.__qualname__ = f"{client.__name__}.{name}"
-            copy.__annotations__ = {
-                **method.__annotations__,
-                "return": blocks.get(of := method.__annotations__["return"], of),
-            }
+            copy.__annotations__ = {**method.__annotations__, "return": blocks[method.__annotations__["return"]]}
             setattr(client, name, copy)
     return with_explained_arguments(client)
 
@@ -239,7 +222,9 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
                 ...
     """
 
-    _blocks = ""
+    _block = Block
+    _try_block = TryBlock
+    _set_block = Block
 
     def __enter__(self) -> Self:
         return self
@@ -265,7 +250,7 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
 
     def release(self, hold: Hold) -> None:
         """Release a hold from ``acquire``, on any thread. After a release or a loss the call does nothing."""
-        _lock_thread().release(checked_hold(hold))
+        runtime().release(checked_hold(hold))
 
     def holder(self, name: str) -> Holder | None:
         """Read the holder of the lock, in whichever process; None for a free lock, or a name without a lock.
@@ -345,7 +330,7 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
         self._do(self._nothing(met, function, prefix))
 
     def _do(self, work: Work[_T]) -> _T:
-        return _lock_thread().call(work)
+        return runtime().call(work)
 
 
 @_with_named_blocks
@@ -364,7 +349,9 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBl
             ...
     """
 
-    _blocks = "Async"
+    _block = AsyncBlock
+    _try_block = AsyncTryBlock
+    _set_block = AsyncBlock
 
     async def __aenter__(self) -> Self:
         return self
@@ -387,7 +374,7 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBl
 
     async def release(self, hold: Hold) -> None:
         """Release a hold from ``acquire``, in any task and loop. See ``LockClient.release``."""
-        await _lock_thread().release_async(checked_hold(hold))
+        await runtime().release_async(checked_hold(hold))
 
     async def holder(self, name: str) -> Holder | None:
         """Read the holder of the lock; None for a free lock. See ``LockClient.holder``."""
@@ -419,4 +406,4 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBl
         await self._do(self._nothing(met, function, prefix))
 
     async def _do(self, work: Work[_T]) -> _T:
-        return await _lock_thread().call_async(work)
+        return await runtime().call_async(work)

@@ -53,11 +53,10 @@ def declare(target: Any, guarded: Callable[[Callable[..., Any], _Find, Trigger |
             complete, and the trigger if it is known already. ``stand_in`` tells of an error of a wrong declaration.
     """
     from singleton.functions.function_json import common_trigger, triggers_in_json
+    from singleton.functions.trigger_rules import refuse_several
 
     def find_below() -> Trigger | None:
         return find_trigger(inner) or common_trigger(triggers_in_json(inner, loaded=True))
-
-    from singleton.functions.trigger_rules import refuse_several
 
     judge_when_listed()
     above = is_builder(target)

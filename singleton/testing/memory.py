@@ -143,7 +143,7 @@ class _Queue(MemoryMessageStore):
         return super()._owned(id, receipt)
 
 
-_GRACE = 0.5
+_GRACE = 2.0
 """Real seconds in which the lock thread may release what nobody received."""
 
 _in_use: list[MemoryLocks] = []

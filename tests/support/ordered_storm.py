@@ -35,7 +35,7 @@ class Storm:
     body: float = 0.02
     every: float = 3.0
     pause: float = 17.0
-    within: float = 120.0
+    within: float = 240.0
     seed: int = 1
     kills: int = 0
     pauses: int = 0

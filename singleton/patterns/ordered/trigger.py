@@ -21,8 +21,12 @@ from singleton.functions.triggers import (
     refuse_coalescing,
     users_code,
 )
+from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.ordered.messages import checked_rules
+from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
+from singleton.runtime.calls import SyncLocks, at_once
+from singleton.runtime.lock_thread import runtime
 from singleton.settings.argument_names import explained
 from singleton.settings.options import app_dir_of
 
@@ -120,9 +124,6 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
                     arguments.update(arguments.pop(each, {}))
             return function(**arguments)
 
-        from singleton.runtime.calls import SyncLocks, at_once
-        from singleton.runtime.lock_thread import runtime
-
         _ = inbox.service  # which needs the SDK of queues: the lock thread loads it before its start
         answered = partial(_answered, inbox, named, name, handle, rules, invocation, is_async=is_async)
         return lambda: answered(runtime()) if is_async else at_once(answered(SyncLocks(runtime())))
@@ -150,9 +151,6 @@ async def _answered(
     is_async: bool,
 ) -> None:
     """Handle the messages of a bell in an invocation; ``name`` is the parameter with the bell."""
-    from singleton.patterns.ordered.bells import bell_in
-    from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
-
     given = named.get(name)
     service, bell = inbox.service, bell_in(given, inbox.name)
     with invocation:

@@ -52,7 +52,7 @@ class Network:
     async def create(self) -> None: ...
 
     async def take(self, most: int, seconds: int) -> list[Taken]:
-        raise NotImplementedError
+        raise NotImplementedError  # a deferral takes no message
 
     async def aclose(self) -> None: ...
 
