@@ -17,7 +17,8 @@ holder has not touched the lock yet.
 **Nobody else's lease.** Taking a lease changes no ETag: the present holder may be one that leaves no stamp. But the id
 of a lease is asked for by one acquisition only. So a release by that id, however late, ends the lease of the silent
 holder or nothing. If the service refuses it, somebody else has the lease, or nobody. Then this ETag says nothing of the
-present holder. A mark of an older version names no lease; such a lease is broken.
+present holder. A mark of an older version names no lease; such a lease is broken, but only while the mark is younger
+than a lease may last. Later, the lease of the mark's writer is over, and the present holder is somebody else.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ _SHORTEST_TOUCH: Final = 1 / 10
 """Parts of ``failover``: the shortest pause before another touch, and the shortest time-out of a touch."""
 _SHORTEST_LOOK: Final = 1.0
 """Seconds that a request of a waiter may take, at least."""
+_LONGEST_LEASE: Final = 60.0
+"""Seconds for which a mark without a lease id tells of the present lease, at most."""
 _OF_USE: Final = 60.0
 """Seconds for which an idle lock is kept, when its holder might be found to be silent."""
 
@@ -132,10 +135,17 @@ class Suspicion:
             return False
         if state.etag == self.etag:
             return sent >= self.due
-        failover = None if state.etag == refuted else read_mark(_said(state, MARK_KEY), _epoch(state))
+        failover = None if state.etag == refuted else _failover_of(state)
         self.etag = state.etag
         self.due = math.inf if failover is None else replied + silent_for(failover)
         return False
+
+
+def _failover_of(state: BlobState) -> float | None:
+    """Return the ``failover`` of a holder that touches the lock; None: the mark is not of the present lease."""
+    epoch = _epoch(state)
+    current = state.age <= _LONGEST_LEASE or read_lease(_said(state, LEASE_KEY), epoch) is not None
+    return read_mark(_said(state, MARK_KEY), epoch) if current else None
 
 
 def _said(state: BlobState, key: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import time
 import traceback
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from azure.core.exceptions import AzureError
+    from azure.core.pipeline import PipelineResponse
     from azure.storage.blob import BlobProperties
     from azure.storage.blob.aio import BlobClient, ContainerClient
 
@@ -99,7 +101,9 @@ class AzureBlobLeaseStore:
         return await self._with_container(lambda: self._upload(name, metadata))
 
     async def read(self, name: str) -> BlobState:
-        return _seen(await self.judged(self._client(name).get_blob_properties()))
+        noted = _Clock()
+        properties = await self.judged(self._client(name).get_blob_properties(raw_response_hook=noted))
+        return _seen(properties, noted)
 
     async def write(self, name: str, lease_id: str, metadata: Mapping[str, str], etag: str) -> str:
         request = self._client(name).set_blob_metadata(dict(metadata), lease=lease_id, **if_it_is(etag))
@@ -114,14 +118,10 @@ class AzureBlobLeaseStore:
         return _etag((await self.judged(request))["etag"])
 
     async def get(self, name: str, lease_id: str | None, most: int) -> Content:
-        told: list[float | None] = [None]
-
-        def note_clock(response: Any) -> None:
-            told.append(clock(response.http_response.headers))
-
-        reply = await self.judged(self._client(name).download_blob(lease=lease_id, raw_response_hook=note_clock))
+        noted = _Clock()
+        reply = await self.judged(self._client(name).download_blob(lease=lease_id, raw_response_hook=noted))
         body = await self.judged(reply.readall()) if reply.size <= most else b""
-        return Content(_seen(reply.properties), body, told[-1])
+        return Content(_seen(reply.properties, noted), body, noted.at)
 
     async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
         from azure.core import MatchConditions
@@ -177,19 +177,14 @@ class AzureBlobLeaseStore:
         await self.judged(self.container.get_blob_client(name).delete_blob())
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
-        told: list[float] = []
-
-        def note_clock(response: Any) -> None:
-            if (at := clock(response.http_response.headers)) is not None:
-                told.append(at)
-
+        noted = _Clock()
         pages = self.container.list_blobs(
-            name_starts_with=prefix, include=["metadata"], results_per_page=most, raw_response_hook=note_clock
+            name_starts_with=prefix, include=["metadata"], results_per_page=most, raw_response_hook=noted
         ).by_page(marker)
         found = await self.judged(anext(pages))
         entries = [_listed(blob) async for blob in found]
         token: str | None = getattr(pages, "continuation_token", None)
-        return Page(entries=tuple(entries), marker=token or None, at=told[-1] if told else time.time())
+        return Page(entries=tuple(entries), marker=token or None, at=noted.at or time.time())
 
     async def aclose(self) -> None:
         for closable in self._close_with:
@@ -221,6 +216,15 @@ class AzureBlobLeaseStore:
         return BlobLeaseClient(self._client(name), lease_id=lease_id)
 
 
+class _Clock:
+    """The service's clock in the last answer that had it, as the ``raw_response_hook`` of a request of the SDK."""
+
+    at: float | None = None
+
+    def __call__(self, response: PipelineResponse[Any, Any]) -> None:
+        self.at = clock(response.http_response.headers) or self.at
+
+
 def _etag(told: object) -> str:
     """Return the ETag. An answer without an ETag is not the service's, whatever its status."""
     if not told:
@@ -228,14 +232,16 @@ def _etag(told: object) -> str:
     return str(told)
 
 
-def _seen(properties: BlobProperties) -> BlobState:
+def _seen(properties: BlobProperties, noted: _Clock) -> BlobState:
+    etag, modified = _etag(properties.etag), int(properties.last_modified.timestamp())
     return BlobState(
-        etag=_etag(properties.etag),
+        etag=etag,
         lease=cast("LeaseState", str(properties.lease.state)),
-        modified=int(properties.last_modified.timestamp()),
+        modified=modified,
         metadata=dict(properties.metadata or {}),
         endless=properties.lease.duration == "infinite",
         size=properties.size,
+        age=(noted.at or math.inf) - modified,
     )
 
 

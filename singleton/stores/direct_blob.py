@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
@@ -163,13 +164,15 @@ class DirectBlobStore:
 
 
 def _seen(headers: Headers) -> BlobState:
+    etag, modified = _etag(headers), int(date(headers["Last-Modified"]))
     return BlobState(
-        etag=_etag(headers),
+        etag=etag,
         lease=cast("LeaseState", _needed(headers, "x-ms-lease-state")),
-        modified=int(date(headers["Last-Modified"])),
+        modified=modified,
         metadata=_metadata(headers),
         endless=headers.get("x-ms-lease-duration") == "infinite",
         size=int(headers.lowered.get("content-length", 0)),
+        age=(clock(headers) or math.inf) - modified,
     )
 
 

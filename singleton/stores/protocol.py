@@ -8,6 +8,7 @@ SDK and bare status codes mislead (all lease conflicts are 409).
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -149,6 +150,7 @@ class BlobState:
         modified: Last-Modified, whole seconds since 1970. Leases don't change Last-Modified.
         endless: whether the lease never expires.
         size: bytes of content.
+        age: seconds since Last-Modified, by the service's clock; infinite: not known.
     """
 
     etag: str
@@ -157,6 +159,7 @@ class BlobState:
     metadata: Mapping[str, str] = field(default_factory=dict)
     endless: bool = False
     size: int = 0
+    age: float = field(default=math.inf, compare=False)
 
     @property
     def held(self) -> bool:

@@ -268,6 +268,7 @@ class MemoryLeaseStore:
             metadata=dict(blob.metadata),
             endless=blob.state(now) == "leased" and blob.expires == math.inf,
             size=len(blob.body),
+            age=int(now) - blob.modified,
         )
 
     def _begin(self, call: str) -> float:

@@ -588,6 +588,23 @@ async def test_the_mark_of_an_older_version_names_no_lease_and_its_silent_holder
 
 
 @virtual
+async def test_a_mark_without_a_lease_id_says_nothing_once_its_lease_must_be_over() -> None:
+    network = Network()
+    await section(touched(network))
+    state = await network.service.read(NAME)
+    etag = await network.service.acquire(NAME, foreign_id(), 15)
+    written = {key: text for key, text in state.metadata.items() if key != LEASE_KEY}
+    await network.service.write(NAME, foreign_id(), written, etag)
+    await network.service.release(NAME, foreign_id())
+    await asyncio.sleep(61.0)
+    await network.service.acquire(NAME, foreign_id(), 60)
+    with pytest.raises(LockNotAcquired):
+        await touched(network, 2).acquire(timeout=20)
+    assert network.service.leased() == {NAME: foreign_id()}
+    assert not network.sent("break")
+
+
+@virtual
 async def test_who_got_the_lock_after_a_wait_does_not_read_it_at_the_next_acquisition() -> None:
     network, other = Network(), Network()
     other.service = network.service
