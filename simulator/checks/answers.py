@@ -38,6 +38,7 @@ _WRONG: Final = {
     "uncancelled": "went on after the loss of a block's lock, and nobody cancelled its task, though on_loss='raise'",
     "cancelled": "was cancelled in a block at the loss of its lock, though on_loss='tell'",
     "led": "got a hold of a leadership that had been lost before",
+    "ran": "got from once(…).run something else than what its work had returned, or ran that work twice",
     "raised": "left a block with LockLost, though on_loss='tell'",
 }
 _BESIDE: Final = frozenset({"failed", "swallowed"})

@@ -23,6 +23,7 @@ from simulator.history.journal import clock
 from simulator.history.pattern_uses import AGAIN, CALLBACK
 from simulator.history.value_digest import NOTHING, UNREADABLE, digest
 from simulator.host.client_tap import around, watch
+from simulator.host.once_runs import tap_runs, worked
 from simulator.witness.witness import inbox_name, inbox_rules, invoked
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.state import State
@@ -57,6 +58,7 @@ def tap_patterns(write: Write, witness: Witness) -> None:
         setattr(block, leave, dropped_at_the_end(getattr(block, leave)))
     for operation in (Operation, AsyncOperation):
         tap.methods(operation, _once_finished, "finish")
+    tap_runs(write)
     tap.methods(Inbox, _inbox_send, "send", "asend")
     tap.methods(Inbox, _inbox_resend, "resend", "aresend")
     tap.methods(Inbox, _inbox_resumed, "resume", "aresume")
@@ -142,7 +144,7 @@ def _once_finished(operation: Operation | AsyncOperation, result: Any = None) ->
         return None  # by the product, as its block ends
     where = _containers.get(id(operation), "")
     about = {"of": "once", "what": "write", "name": operation.lock, "key": operation.key, "where": where}
-    return {**about, "digest": digest(result), "keep": getattr(operation, "_keep", None)}, None
+    return {**about, "digest": worked(result), "keep": getattr(operation, "_keep", None)}, None
 
 
 def _inbox_send(inbox: Inbox, key: str, body: Any) -> _Use:

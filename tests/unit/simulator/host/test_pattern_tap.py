@@ -19,7 +19,7 @@ from singleton import AsyncLockClient, InboxMessage, LockClient, SingletonOption
 from singleton.base.hold import Hold, LossSignal
 from singleton.base.state import State
 from singleton.patterns import durable
-from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, OnceBlock, Operation
+from singleton.patterns.once.block import AsyncOnceBlock, AsyncOperation, BaseOperation, OnceBlock, Operation
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.outbox import OutboxRelay
 from singleton.patterns.sql import AsyncRowStates, AsyncSqlOutbox, RowStates, SqlOutbox, work_table
@@ -38,8 +38,8 @@ _TAPPED: dict[object, tuple[str, ...]] = {
     Hold: ("state",),
     LossSignal: ("wait", "_wait_async", "add_callback"),
     State: ("read", "write", "remove", "aread", "awrite", "aremove"),
-    OnceBlock: ("__enter__", "__exit__"),
-    AsyncOnceBlock: ("__aenter__", "__aexit__"),
+    OnceBlock: ("__enter__", "__exit__", "run"),
+    AsyncOnceBlock: ("__aenter__", "__aexit__", "run"),
     Operation: ("finish",),
     AsyncOperation: ("finish",),
     Inbox: (
@@ -267,6 +267,28 @@ async def test_so_does_one_of_coroutines(told: Told) -> None:
             raise OSError("away")
     assert [await once(locks, "7", name="charge").run(pay) for _ in range(2)] == ["paid", "paid"]
     assert [digest_ for *_, digest_ in seen(told)] == [NOTHING, NOTHING, digest("paid"), digest("paid")]
+
+
+@pytest.mark.parametrize("returned", [True, False], ids=["keeps another value", "returns another value"])
+async def test_a_run_that_passes_on_something_else_is_told(
+    told: Told, monkeypatch: pytest.MonkeyPatch, *, returned: bool
+) -> None:
+    async def pay() -> str:
+        return "paid"
+
+    keeping: Any = BaseOperation._keeping
+    result: Any = BaseOperation.result
+    if returned:
+        monkeypatch.setattr(BaseOperation, "_keeping", lambda self, result: keeping(self, result.upper()))
+    else:
+        monkeypatch.setattr(BaseOperation, "result", property(lambda self: result.fget(self).upper()))
+    once(LockClient("AzureWebJobsStorage"), "7", name="charge").run(lambda: "paid")
+    await once(AsyncLockClient("AzureWebJobsStorage"), "8", name="charge").run(pay)
+    assert [(each.get("kind"), each.text("function")) for each in told.records if each.event == "altered"] == [
+        ("ran", "once/charge"),
+        ("ran", "once/charge"),
+    ]
+    assert [use.digest for use in told.uses if use.what == "write"] == [digest("paid")] * 2
 
 
 def test_operations_of_one_name_in_two_containers_are_two_registers(told: Told) -> None:
