@@ -27,8 +27,8 @@ _AGAIN: Final = 2.5
 _PERIOD: Final = 15
 _LEASED: Final = frozenset({"too long", "expired", "broken"})
 """Reasons of a loss after which the lease may last."""
-_BLOCKS: Final = frozenset({"lock", "try_lock", "semaphore"})
-"""Methods of lock clients whose blocks give their locks back."""
+_GIVEN_BACK: Final = frozenset({"lock", "try_lock", "semaphore", "acquire", "periodic"})
+"""Methods of lock clients whose holds are given back one by one."""
 
 
 def _releases(history: History) -> Iterator[Measured]:
@@ -60,7 +60,7 @@ def _releases_of_lost(history: History) -> Iterator[Measured]:
     answered = {(call.host, call.id) for call in history.invocations if call.ending == "error"}
     for got in history.acquisitions:
         end = ended.get((got.host, got.lock, got.owner))
-        over = (got.host, got.owner) in answered or history.function(got.function).trigger in _BLOCKS
+        over = (got.host, got.owner) in answered or history.function(got.function).trigger in _GIVEN_BACK
         leased = got.ending == "lost" and got.why in _LEASED and bool(got.granted and got.lease)
         if leased and over and end is not None and not is_broken(history, got, end):
             lapses = min(got.granted[-1] + history.lease_of(got), got.refused or math.inf)

@@ -40,6 +40,11 @@ def the_hold_of_a_decorated_function_hides_the_loss_around_it(patch: Patch) -> N
     a_helpers_hold_hides_the_loss_around_it(patch)
 
 
+@broken("the lease of mirror was left to lapse by", app="overrun", options="--duration 12")
+def holds_of_a_client_that_max_hold_has_ended_are_not_released(patch: Patch) -> None:
+    a_lock_that_max_hold_has_ended_is_not_released(patch)
+
+
 @broken("was left to lapse by", app="overstays")
 def a_lock_that_max_hold_has_ended_is_not_released(patch: Patch) -> None:
     def made(real: Any) -> Any:

@@ -1,0 +1,33 @@
+"""Holds of lock clients that outlive `max_hold`: one outside of blocks, and those of a periodic worker."""
+
+import contextlib
+import time
+
+import azure.functions as func
+
+from singleton import Hold, LockClient, LockLost
+
+app = func.FunctionApp()
+locks = LockClient("AzureWebJobsStorage")
+workers = []
+
+
+@app.timer_trigger(arg_name="timer", schedule="*/6 * * * * *")
+def count(timer: func.TimerRequest) -> None:
+    hold = locks.acquire("stock", max_hold=2)
+    try:
+        time.sleep(4)
+    finally:
+        with contextlib.suppress(LockLost):
+            locks.release(hold)
+
+
+def copy(hold: Hold) -> None:
+    time.sleep(4)
+
+
+@app.timer_trigger(arg_name="timer", schedule="* * * * * *")
+def work(timer: func.TimerRequest) -> None:
+    if not workers:
+        workers.append(locks.periodic("mirror", copy, every=5, max_hold=2))
+        workers[0].start()
