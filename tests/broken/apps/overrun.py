@@ -9,7 +9,7 @@ from singleton import Hold, LockClient, LockLost
 
 app = func.FunctionApp()
 locks = LockClient("AzureWebJobsStorage")
-workers = []
+workers: list[object] = []
 
 
 @app.timer_trigger(arg_name="timer", schedule="*/6 * * * * *")
@@ -29,5 +29,6 @@ def copy(hold: Hold) -> None:
 @app.timer_trigger(arg_name="timer", schedule="* * * * * *")
 def work(timer: func.TimerRequest) -> None:
     if not workers:
-        workers.append(locks.periodic("mirror", copy, every=5, max_hold=2))
-        workers[0].start()
+        worker = locks.periodic("mirror", copy, every=5, max_hold=2)
+        workers.append(worker)
+        worker.start()
