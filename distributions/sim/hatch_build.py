@@ -1,7 +1,8 @@
-"""Add what lies elsewhere in the repository: the package, the sample app and the version, which are at the root."""
+"""Add what lies elsewhere in the repository: the package, the sample app, the version and the addresses."""
 
 from __future__ import annotations
 
+import runpy
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,12 @@ class RepositoryHook(BuildHookInterface):  # type: ignore[type-arg]  # of a conf
 
 
 class VersionHook(MetadataHookInterface):
-    """Gives this distribution the version of the lock, and requires the lock at this version. An sdist has both."""
+    """Gives this distribution the version of the lock, and requires the lock at this version. An sdist has all."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Read the version at the root of the repository."""
-        lock = tomllib.loads((Path(self.root).parents[1] / "pyproject.toml").read_text("utf-8"))["project"]
+        """Read the version at the root of the repository, and make the README as there."""
+        repository = Path(self.root).parents[1]
+        lock = tomllib.loads((repository / "pyproject.toml").read_text("utf-8"))["project"]
+        runpy.run_path(str(repository / "hatch_build.py"))["shown"](metadata, Path(self.root), repository)
         metadata["version"] = lock["version"]
         metadata["dependencies"] = [f"{lock['name']}=={lock['version']}", *self.config["dependencies"]]

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from simulator.program import HOST
-from tests.docs.pages import blocks
 from tests.integration.workers import ROOT, Worker, needs_worker
 from tests.support.checked import BUNDLE
 from tools import install as install_lines
@@ -156,9 +155,10 @@ def test_the_wheel_of_an_sdist_has_the_files_of_the_checkouts(built: Path, name:
         names = {entry.name.partition("/")[2] for entry in archive.getmembers()}
         archive.extractall(tmp_path, filter="data")
     tops = {entry.partition("/")[0] for entry in names}
-    ours = {"singleton", "_singleton_found.py", "_singleton_pytest.py", "CHANGELOG.md"}
-    own = ours if name == LOCK else {"simulator", "hatch_build.py"}
-    assert tops == {"pyproject.toml", "PKG-INFO", "README.md", "LICENSE", ".gitignore", *own}
+    own = (
+        {"singleton", "_singleton_found.py", "_singleton_pytest.py", "CHANGELOG.md"} if name == LOCK else {"simulator"}
+    )
+    assert tops == {"pyproject.toml", "PKG-INFO", "README.md", "LICENSE", ".gitignore", "hatch_build.py", *own}
     (source,) = tmp_path.iterdir()
     build(source, tmp_path / "again", "wheel")
     again = only(tmp_path / "again", name, ".whl")
@@ -180,6 +180,10 @@ def test_metadata_says_what_it_is_and_the_two_fit_one_another(built: Path) -> No
         classifiers = each.get_all("Classifier") or []
         assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} <= set(classifiers)
         assert "Typing :: Typed" in classifiers
+        assert f"Repository, {install_lines.REPOSITORY}" in (each.get_all("Project-URL") or [])
+        links = re.findall(r'\]\(([^)]+)|\b(?:src|srcset)="([^"]+)', str(each.get_payload()))
+        assert links or name == SIM
+        assert all("".join(link).startswith(f"{install_lines.REPOSITORY}/") for link in links)
         assert not [line for line in classifiers if line.startswith("License ::")]
     needs = {name: each.get_all("Requires-Dist") or [] for name, each in metadata.items()}
     assert not [line for line in needs[LOCK] if SIM in line and "extra ==" not in line]
@@ -346,9 +350,12 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {f"GIT_CONFIG_{name}": value for name, value in names.items()}
 
 
-def page_block(page: str, part: str) -> str:
-    (found,) = (block.code for block in blocks(ROOT / "docs" / page) if part in block.code)
-    return found
+def page_block(page: str, begin: str, *, published: bool) -> str:
+    """Return the block of a page that has a line with this begin, as the page is before or after a release."""
+    text = install_lines.made((ROOT / "docs" / page).read_text("utf-8"), page, published=published)
+    found = re.findall(r"```(?:text)?\n(.*?)```", text, re.DOTALL)
+    (block,) = (code for code in found if re.search(f"^{re.escape(begin)}", code, re.MULTILINE))
+    return str(block)
 
 
 @pytest.mark.slow
@@ -357,7 +364,7 @@ def test_the_words_of_a_page_install_both_from_the_repository_and_ask_no_index_f
 ) -> None:
     run(sys.executable, "-m", "venv", tmp_path / "venv")
     own = {"PATH": f"{tmp_path / 'venv' / 'bin'}:{os.environ['PATH']}", "PIP_LOG": str(tmp_path / "log")}
-    run("sh", "-ec", page_block("how-to/check.md", "pip install \\"), **repository, **own)
+    run("sh", "-ec", page_block("how-to/check.md", "pip install", published=False), **repository, **own)
     asked = (tmp_path / "log").read_text()
     assert "search for versions of azure-functions:" in asked
     assert not [name for name in SOURCES if f"search for versions of {name}:" in asked]
@@ -368,29 +375,37 @@ def test_the_words_of_a_page_install_both_from_the_repository_and_ask_no_index_f
 
 
 @pytest.mark.slow
-def test_a_requirements_file_names_the_repository_or_a_wheel_in_the_apps_folder(
-    repository: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize("published", [False, True])
+def test_a_requirements_file_names_both_or_a_wheel_in_the_apps_folder(
+    repository: dict[str, str], built: Path, tmp_path: Path, published: bool
 ) -> None:
     more = {**repository, "PWD": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    run("sh", "-ec", page_block("install.md", "pip wheel"), **more)
-    for number, part in enumerate(("azure-functions-singleton[identity] @", "./wheels/")):
-        (tmp_path / "requirements.txt").write_text(page_block("install.md", part))
+    if published:  # an index that has what was built, and nothing else
+        more |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(built)}
+    run("sh", "-ec", page_block("install.md", "pip wheel", published=published), **more)
+    asked = (("install.md", LOCK, LOCK), ("install.md", "./wheels/", LOCK), ("how-to/check.md", SIM, SIM))
+    for number, (page, begin, name) in enumerate(asked):
+        block = page_block(page, begin, published=published)
+        (tmp_path / "requirements.txt").write_text(block.replace("azure-functions\n", ""))
         target = tmp_path / str(number)
         run("pip", "install", "--no-deps", "--quiet", "--target", target, "-r", "requirements.txt", **more)
-        assert (target / "singleton" / "__init__.py").is_file()
-        assert not (target / "simulator").exists()
+        assert [each.name for each in target.iterdir() if each.name in PACKAGES.values()] == [PACKAGES[name]]
 
 
-def test_the_pages_say_how_to_install_it_today_and_one_switch_changes_that() -> None:
+@pytest.mark.parametrize("published", [False, True])
+def test_the_pages_say_how_to_install_it_and_one_switch_changes_that(
+    monkeypatch: pytest.MonkeyPatch, published: bool
+) -> None:
     assert install_lines.main(["--check"]) == 0, "run python -m tools.install"
     pages = {page.relative_to(ROOT).as_posix() for page in install_lines.pages()}
     assert {"README.md", *(f"docs/{name}.md" for name in ("index", "tutorial", "locks-cli", "how-to/check"))} <= pages
-    for page in install_lines.pages():
-        text = page.read_text("utf-8")
-        assert "git+https:" in text
-        later = install_lines.made(text, "install.md", published=True)
-        assert "git+https:" not in later.replace(page_block("install.md", "pip wheel"), "")
-        assert not re.search(r"pip install[^\n]*azure-functions-singleton(?!.* @ )", text)
+    today = r"git\+|\$SINGLETON|index (?:has it )?yet|both are on an|access to the repository|Both distributions on the"
+    by_name = r"pip (?:install|wheel)[^\n]*azure-functions-singleton(?!.* @ )"
+    monkeypatch.setattr(install_lines, "VERSION", "7.6.5")
+    for page in (ROOT / "README.md", *ROOT.glob("distributions/*/*.md"), *ROOT.glob("docs/**/*.md")):
+        text = install_lines.made(page.read_text("utf-8"), "install.md", published=published)
+        assert not re.search(today if published else by_name, text), page
+        assert tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"] not in text, page
 
 
 def test_an_apps_module_with_the_full_name_of_one_of_the_simulators_is_refused(tmp_path: Path) -> None:
