@@ -5,6 +5,8 @@ A hidden package can't speak. So this module is outside, and the commands and th
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from importlib import import_module
 
@@ -36,9 +38,20 @@ def simulator() -> int:
 
 
 def _run(command: str, module: str) -> int:
+    def interrupted(*_: object) -> None:
+        """End at once: in the middle of an import there is nothing to clean up, and an exception may be replaced."""
+        os.write(2, f"{command}: interrupted\n".encode())
+        os._exit(130)
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:
+        signal.signal(signal.SIGINT, interrupted)
     said = hidden()
     if said is not None:
         sys.stderr.write(f"{command}: {said}\n")
         return HIDDEN
-    code: int = import_module(module).main()
+    main = import_module(module).main
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    code: int = main()
     return code

@@ -25,7 +25,7 @@ from simulator.pilot_cli import pilot
 from simulator.program import ENVIRONMENT, PROGRAM, USAGE, called_as, complain, version
 from simulator.real.run import RunOutcome, RunTrouble, run
 from simulator.real.settle import Interrupt, Signals
-from simulator.report.files import TRACE, OutFile, OutFileError, opened_with, write_json
+from simulator.report.files import TRACE, OutFile, OutFileError, opened_with, report_option, write_json
 from simulator.report.html.html_report import as_page, of_run
 from simulator.report.trace import write_trace
 from simulator.report.words import PlainReporter, Reporter
@@ -148,7 +148,7 @@ class _Group(click.Group):
 @click.option("--seed", type=int, metavar="N", help="Repeat the choices of an earlier run: keys, faults, killed hosts.")
 @click.option("--strict", is_flag=True, help="Exit with 1 also if the run did not try everything.")
 @click.option("--json", "as_json", is_flag=True, help="Write the verdict as JSON.")
-@click.option("--report", type=_PATH, metavar="FILE", help="Write the run as one HTML file, with its timeline.")
+@report_option("Write the run as one HTML file, with its timeline.")
 @TRACE
 @click.option("--keep", is_flag=True, help="Keep the journals, and show where they are.")
 @click.option(
@@ -196,11 +196,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _simulate(
-    *, as_json: bool, strict: bool, report: Path | None, trace: OutFile | None, seed: int | None, **options: Any
+    *, as_json: bool, strict: bool, report: OutFile | None, trace: OutFile | None, seed: int | None, **options: Any
 ) -> int:
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     reporter = _reporter(as_json=as_json)
-    page = None if report is None else OutFile("--report", report)
+    page = report
     if page is None and reporter.stays and not as_json:
         page = _place(seed)
     outcome: RunOutcome | None = None

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from simulator.program import called_as
-from simulator.report.files import TRACE, OutFile, opened_with
+from simulator.report.files import TRACE, OutFile, opened_with, report_option, same_file
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
@@ -54,12 +54,7 @@ _SIDE_EFFECTS: Final = (
 _OF_THE_REPOSITORY: Final = (
     '. The workloads of this project\'s own tests are run in its repository, with make explore ARGS="--workload NAME"'
 )
-_REPORT: Final = click.option(
-    "--report",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the story as one HTML file, with its timeline.",
-)
+_REPORT: Final = report_option("Write the story as one HTML file, with its timeline.")
 
 
 @click.command(context_settings={"show_default": True})
@@ -129,7 +124,7 @@ def explore(
     every_point: bool,
     progress: Path,
     story: Path,
-    report: Path | None,
+    report: OutFile | None,
     trace: OutFile | None,
     **options: Any,
 ) -> int:
@@ -147,7 +142,9 @@ def explore(
     file = story.resolve()  # for the app's folder becomes the working directory
     if not file.parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
-    page = None if report is None else OutFile("--report", report)
+    for other in (report, trace):
+        if other is not None and same_file(other.path, file):
+            raise click.UsageError(f"--story and {other.option} are both {story}: give each a file of its own")
     messages = None if messages is None else messages.resolve()
     notes = _check_app(plan.app) if plan.app else ()
     if messages is not None:
@@ -166,11 +163,11 @@ def explore(
         if trace is not None:
             click.echo(f"There is no story to trace: {trace.given} was not written")
         _write(
-            page, lambda: of_exploration(plan, summary, [*notes, *remarks(summary.accounts, own=bool(plan.messages))])
+            report, lambda: of_exploration(plan, summary, [*notes, *remarks(summary.accounts, own=bool(plan.messages))])
         )
         return 0
     return _tell_finding(
-        console, plan, summary, summary.broken, summary.violation, story=(story, file), page=page, trace=trace
+        console, plan, summary, summary.broken, summary.violation, story=(story, file), page=report, trace=trace
     )
 
 
@@ -320,7 +317,7 @@ def _named(option: str, kinds: Callable[[], tuple[str, ...]], hint: str = "") ->
 @click.option("--app", type=_APP, metavar="DIR", help="The app's folder now, if it was moved.")
 @_REPORT
 @TRACE
-def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | None) -> int:
+def replay(file: Path, app: Path | None, report: OutFile | None, trace: OutFile | None) -> int:
     """Run a story that `explore` found again: the same events, to the bit, on the same Python minor version."""
     from simulator.virtual.search.exploration import load_story
     from simulator.virtual.search.story_report import of_story, tell
@@ -331,7 +328,7 @@ def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | N
         story = load_story(file)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    scenario, page = story.scenario, None if report is None else OutFile("--report", report)
+    scenario = story.scenario
     if app is not None:
         if not scenario.app:
             raise click.UsageError(
@@ -355,7 +352,7 @@ def replay(file: Path, app: Path | None, report: Path | None, trace: OutFile | N
         click.echo(
             f"History {run.history}. It was recorded by another version of Python, where the order of events differs."
         )
-    _write(page, lambda: of_story(scenario, run, lines, _replay(scenario, file)))
+    _write(report, lambda: of_story(scenario, run, lines, _replay(scenario, file)))
     _write_trace(trace, scenario, run)
     return 1 if run.violations else 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,7 +15,7 @@ from simulator.pilot.pilot_plan import PilotPlan
 from simulator.program import ENVIRONMENT, complain
 from simulator.real.settle import Interrupt, Signals
 from simulator.real.storage import GivenStorage
-from simulator.report.files import OutFile, OutFileError, out_file
+from simulator.report.files import OutFile, OutFileError, out_file, report_option
 from simulator.report.words import MARKS, PlainReporter
 from simulator.work.scenario import ScenarioError, in_seconds
 from singleton.base.errors import ConfigurationError
@@ -37,13 +37,14 @@ _CODES: Final = {"holds": 0, "failed": FAILED, "unknown": UNKNOWN}
 @click.command(
     context_settings={"show_default": True, "max_content_width": 100},
     epilog="Exit codes: 0 all was as assumed, 1 something was not, 2 a wrong option or connection, 3 the storage "
-    "refuses or does not answer, 4 nothing was wrong, but something is unknown; 128 + n ended by signal n.",
+    "refuses or does not answer, 4 nothing was wrong, but something is unknown, or you did not say yes; 128 + n ended "
+    "by signal n.",
 )
 @click.option("--connection", required=True, metavar="NAME", help="The app setting of the storage account.")
 @click.option("--for", "seconds", default="20m", metavar="TIME", help="How long, from 10s to 4h.")
 @click.option("--yes", is_flag=True, show_default=False, help="Do not ask before anything is made.")
 @click.option("--json", "as_json", callback=out_file, metavar="FILE", help="Write the result as JSON.")
-@click.option("--report", callback=out_file, metavar="FILE", help="Write the result as one HTML file.")
+@report_option("Write the result as one HTML file.")
 @click.pass_context
 def pilot(
     context: click.Context, connection: str, seconds: str, as_json: OutFile | None, report: OutFile | None, *, yes: bool
@@ -68,8 +69,8 @@ def pilot(
         click.echo(line)
     try:
         offer_leftovers(account, ask=not yes)
-        if not yes:
-            answered("Go on?", abort=True)
+        if not yes and not answered("Go on?"):
+            context.exit(complain("nothing was made, as you did not say yes", UNKNOWN))
         reporter = PlainReporter(sys.stdout)
         with Signals() as signals:
             try:
@@ -101,11 +102,17 @@ def given_storage(connection: str, account: StorageAccount, settings: Mapping[st
     return GivenStorage({f"__{key}": text for key, text in keys.items()}, account.endpoint)
 
 
-def answered(question: str, **options: Any) -> bool:
-    """Ask. ``UsageError``: nobody can answer."""
+def answered(question: str) -> bool:
+    """Ask; the end of the input is a no. ``UsageError``: nobody can answer."""
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask on: read the lines above, and add --yes")
-    return click.confirm(question, **options)
+    try:
+        return click.confirm(question)
+    except click.Abort as error:
+        if not isinstance(error.__context__, EOFError):
+            raise
+        click.echo()
+        return False
 
 
 def offer_leftovers(account: StorageAccount, *, ask: bool) -> None:
@@ -138,4 +145,6 @@ def _tell(result: PilotResult, anonymous: Anonymous, as_json: OutFile | None, re
                 click.echo(f"Written without the account's name: {file.given}")
     except OutFileError as error:
         return complain(str(error), ENVIRONMENT)
+    if result.left_behind:
+        return complain(result.left_behind, ENVIRONMENT)
     return _CODES[result.outcome]

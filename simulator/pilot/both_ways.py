@@ -6,6 +6,7 @@ The proofs of this package run on the model. So each answer that the model gives
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import random
 from collections import Counter
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.checks.findings import note, unproven, violation
 from simulator.checks.reports import CheckResult
 from simulator.pilot.assumed.histories import DIVERGENCES, RealBlob, compare, live, random_rounds
+from simulator.pilot.pilot_time import PilotOverError
 from simulator.pilot.traffic import WAYS
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from simulator.checks.findings import Finding
     from simulator.pilot.assumed.histories import Ask, Comparison, ServiceAnswer
+    from simulator.pilot.pilot_time import PilotTime
     from simulator.pilot.traffic import StoreWay
     from singleton.stores.azure_blob import AzureBlobLeaseStore
     from singleton.stores.protocol import LeaseStore
@@ -46,17 +49,28 @@ class Lived:
 
 
 async def live_both_ways(
-    open_store: Callable[[StoreWay], LeaseStore], operator: AzureBlobLeaseStore, *, many: int, timed: int, seed: int
-) -> list[Lived]:
-    """Ask for ``many`` histories in which no time passes, and for ``timed`` in which leases end."""
+    open_store: Callable[[StoreWay], LeaseStore],
+    operator: AzureBlobLeaseStore,
+    time: PilotTime,
+    *,
+    many: int,
+    timed: int,
+    seed: int,
+) -> tuple[list[Lived], int]:
+    """Ask for ``many`` histories in which no time passes, and for ``timed`` in which leases end.
+
+    Return those that came to their end, and how many did not.
+    """
     rng = random.Random(seed)
     drawn = [(random_rounds(rng, ROUNDS), number >= many) for number in range(many + timed)]
     begin, line = asyncio.get_running_loop().time(), asyncio.Semaphore(AT_ONCE)
 
-    async def one(number: int, way: StoreWay, store: LeaseStore) -> list[ServiceAnswer]:
+    async def one(number: int, way: StoreWay, store: LeaseStore) -> list[ServiceAnswer] | None:
         rounds, late = drawn[number]
         times = [begin + APART * each * late for each in range(ROUNDS)]
-        return await live(RealBlob(store, operator, f"histories/{way}-{number}"), rounds, times, line)
+        with contextlib.suppress(PilotOverError):
+            return await time.run(live(RealBlob(store, operator, f"histories/{way}-{number}"), rounds, times, line))
+        return None
 
     direct, sdk = (open_store(way) for way in WAYS)
     async with aclosing(operator), aclosing(direct), aclosing(sdk):
@@ -65,18 +79,20 @@ async def live_both_ways(
             for number in range(len(drawn))
             for way, store in zip(WAYS, (direct, sdk), strict=True)
         ]
-        answers = iter(await asyncio.gather(*lives))
-    return [
-        Lived(asks=[*itertools.chain(*rounds)], answers={way: next(answers) for way in WAYS}, timed=late)
-        for rounds, late in drawn
-    ]
+        answers = await asyncio.gather(*lives)
+    lived = []
+    for (rounds, late), direct_answers, sdk_answers in zip(drawn, answers[::2], answers[1::2], strict=True):
+        if direct_answers is not None and sdk_answers is not None:
+            by_way: dict[StoreWay, list[ServiceAnswer]] = {"direct": direct_answers, "sdk": sdk_answers}
+            lived.append(Lived(asks=[*itertools.chain(*rounds)], answers=by_way, timed=late))
+    return lived, len(drawn) - len(lived)
 
 
-def compare_both_ways(lived: Sequence[Lived]) -> list[CheckResult]:
+def compare_both_ways(lived: Sequence[Lived], unseen: int) -> list[CheckResult]:
     """Compare the two ways with each other, and each with the model. No event loop may run in this thread."""
     usable = [each for each in lived if not any(_unusable(answers) for answers in each.answers.values())]
-    unknown = [unproven(f"{len(lived) - len(usable)} histories met a refusal or no answer: they say nothing")]
-    left = unknown[: len(lived) - len(usable)]
+    silent = len(lived) + unseen - len(usable)
+    left = [unproven(f"{silent} histories met a refusal or no answer: they say nothing")] if silent else []
     still = [each for each in usable if not each.timed]
     ways = [found for each in still for found in _differ(each)]
     compared = [compare(each.asks, each.answers[way]) for each in usable for way in WAYS]

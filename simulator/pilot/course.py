@@ -9,16 +9,19 @@ import secrets
 import time
 import uuid
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from simulator.checks.findings import unproven
+from simulator.checks.reports import CheckResult
 from simulator.pilot.assumptions import examine_account, try_assumptions
 from simulator.pilot.both_ways import compare_both_ways, live_both_ways
 from simulator.pilot.container import PREFIX, delete_container, make_container
 from simulator.pilot.idle import watch_idle
 from simulator.pilot.pilot_report import PilotResult
+from simulator.pilot.pilot_time import PilotOverError, PilotTime
 from simulator.pilot.storm import storm
 from simulator.pilot.traffic import WAYS, PilotRequests, StoreWay
 from simulator.real.settle import Interrupt, Signals
@@ -29,7 +32,6 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from simulator.checks.reports import CheckResult
     from simulator.pilot.both_ways import Lived
     from simulator.pilot.pilot_plan import PilotPlan
     from simulator.real.run import RunOutcome
@@ -103,7 +105,7 @@ class Pilot:
 
         Raises:
             StoreFailure: the container can't be made.
-            ContainerLeftError: the container can't be deleted.
+            ContainerLeftError: it failed, and the container can't be deleted either.
             Interrupt: a signal ended the pilot.
         """
         perhaps_made = True
@@ -115,39 +117,46 @@ class Pilot:
                 except StoreFailure as failure:
                     perhaps_made = failure.leaves_doubt
                     raise
-            return self._try_all()
-        finally:
-            self.signals.close()
-            if perhaps_made:
-                self.reporter.step("Deleting the container")
-                self._delete()
+            result = self._try_all()
+        except BaseException:
+            if perhaps_made and (left := self._deleted()):
+                raise ContainerLeftError(left) from None
+            raise
+        return replace(result, left_behind=self._deleted())
 
-    def _delete(self) -> None:
+    def _deleted(self) -> str:
+        """Delete the container; return what the user has to do if that fails."""
+        self.signals.close()
+        self.reporter.step("Deleting the container")
         try:
             self._aside(delete_container(self.account, self.container)).wait()
         except StoreFailure as failure:
-            raise ContainerLeftError(
-                f"the container {self.container} could not be deleted ({failure}): delete it by hand"
-            ) from None
+            return f"the container {self.container} could not be deleted ({failure}): delete it by hand"
+        return ""
 
     def _try_all(self) -> PilotResult:
         began, plan, run = time.monotonic(), self.plan, None
-        traffic = PilotRequests()
+        limit = PilotTime(plan.seconds)
+        traffic = PilotRequests(limit)
         with contextlib.ExitStack() as ends:
             self.reporter.step("Measuring latencies")
-            self._aside(self._latencies(traffic), ends).wait()
+            with contextlib.suppress(PilotOverError):
+                self._aside(limit.run(self._latencies(traffic)), ends).wait()
             traffic.timing = False
-            idle = self._aside(watch_idle(self.account, self.container, plan.idle), ends)
+            idle = self._aside(limit.run(watch_idle(self.account, self.container, plan.idle)), ends)
             self.reporter.step("Trying what locks assume about the service")
-            trying = self._aside(self._assumptions(traffic), ends)
-            parts, lived = trying.wait()
-            parts += compare_both_ways(lived)
+            trying = self._aside(self._assumptions(traffic, limit), ends)
+            parts, lived, unseen = trying.wait()
+            parts += compare_both_ways(lived, unseen)
             if plan.storm:
-                part, run = self._storm()
+                part, run = (not_tried("storm", limit.cut), None) if limit.over() else self._storm()
                 parts.append(part)
             if plan.idle:
                 self.reporter.step("Waiting for the idle connections")
-                parts.append(idle.wait())
+                try:
+                    parts.append(idle.wait())
+                except PilotOverError as over:
+                    parts.append(not_tried("idle connections", str(over)))
         parts.append(traffic.throttling())
         return PilotResult(
             parts=parts,
@@ -156,6 +165,7 @@ class Pilot:
             requests=traffic.requests + _requests_of(run),
             seconds=time.monotonic() - began,
             run=run,
+            cut=limit.cut,
         )
 
     def _aside(self, work: Coroutine[Any, Any, _T], ends: contextlib.ExitStack | None = None) -> _Aside:
@@ -185,15 +195,18 @@ class Pilot:
                         await store.renew(f"latencies/{way}", lease_id)
                         await store.release(f"latencies/{way}", lease_id)
 
-    async def _assumptions(self, traffic: PilotRequests) -> tuple[list[CheckResult], list[Lived]]:
+    async def _assumptions(
+        self, traffic: PilotRequests, limit: PilotTime
+    ) -> tuple[list[CheckResult], list[Lived], int]:
         slow = self.plan.slow
         timed = TIMED if self.plan.timed else 0
         opened = partial(self._open, traffic)
-        parts = [try_assumptions(partial(opened, way), way, slow=slow) for way in WAYS]
-        lives = live_both_ways(opened, self._operator(), many=HISTORIES, timed=timed, seed=random.getrandbits(32))
-        account = examine_account(self._operator())
-        found, lived = await asyncio.gather(asyncio.gather(account, *parts), lives)
-        return found, lived
+        parts = [try_assumptions(partial(opened, way), way, limit, slow=slow) for way in WAYS]
+        seed = random.getrandbits(32)
+        lives = live_both_ways(opened, self._operator(), limit, many=HISTORIES, timed=timed, seed=seed)
+        account = examine_account(self._operator(), limit)
+        found, (lived, unseen) = await asyncio.gather(asyncio.gather(account, *parts), lives)
+        return found, lived, unseen
 
     def _storm(self) -> tuple[CheckResult, RunOutcome | None]:
         with Signals() as signals:
@@ -209,6 +222,12 @@ class Pilot:
             self.signals.received += signals.received
             raise Interrupt
         return found
+
+
+def not_tried(part: str, why: str) -> CheckResult:
+    """Return a part of which nothing is known."""
+    promise = "What a pilot could not see is unknown, and never counted as fine."
+    return CheckResult(name=part, promise=promise, looked_at={}, findings=(unproven(f"not seen: {why}"),))
 
 
 def _requests_of(run: RunOutcome | None) -> int:

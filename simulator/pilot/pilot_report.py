@@ -36,6 +36,8 @@ class PilotResult:
         parts: what was tried; a finding is what failed, is unknown, or is worth knowing.
         left_out: what did not fit into the time.
         run: the storm, if it came to a verdict.
+        cut: why not everything was tried; empty if everything was.
+        left_behind: what the user has to delete, in words; empty if nothing is left.
     """
 
     parts: Sequence[CheckResult]
@@ -44,6 +46,8 @@ class PilotResult:
     requests: int
     seconds: float
     run: RunOutcome | None = None
+    cut: str = ""
+    left_behind: str = ""
 
     @property
     def outcome(self) -> PilotOutcome:
@@ -55,11 +59,12 @@ class PilotResult:
         """Say the result in a sentence."""
         findings = [finding.kind for part in self.parts for finding in part.findings]
         failed, unknown = (count(findings.count(kind), "finding") for kind in ("violation", "unproven"))
+        ended = f" The pilot ended early: {self.cut}." if self.cut else ""
         match self.outcome:
             case "failed":
-                return Line("bad", f"Locks can't rely on this account: {failed}, and {unknown} unknown.")
+                return Line("bad", f"Locks can't rely on this account: {failed}, and {unknown} unknown.{ended}")
             case "unknown":
-                return Line("open", f"Nothing was found against this account; {unknown} unknown.")
+                return Line("open", f"Nothing was found against this account; {unknown} unknown.{ended}")
             case _:
                 return Line("good", "This account does what locks rely on, as far as was tried.")
 
@@ -73,6 +78,8 @@ class PilotResult:
             for finding in part.findings:
                 yield Line(_MARKS[finding.kind], f"  {KINDS[finding.kind]}: {finding.text}")
         yield from (Line("note", f"Left out: {each}.") for each in self.left_out)
+        if self.left_behind:
+            yield Line("open", f"Left behind: {self.left_behind}.")
 
     def table(self) -> list[str]:
         """Return the latencies as lines."""
@@ -93,6 +100,8 @@ class PilotResult:
             "seconds": round(self.seconds, 1),
             "requests": self.requests,
             "left_out": list(self.left_out),
+            "ended_early": self.cut,
+            "left_behind": self.left_behind,
             "parts": [
                 {
                     "part": part.name,

@@ -17,6 +17,8 @@ from singleton.stores.protocol import StoreFailure
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from simulator.pilot.pilot_time import PilotTime
+
 StoreWay: TypeAlias = Literal["direct", "sdk"]
 WAYS: Final[tuple[StoreWay, ...]] = ("direct", "sdk")
 _StoreT = TypeVar("_StoreT")
@@ -41,7 +43,9 @@ class Latency:
 class PilotRequests:
     """Counts and times the requests of the stores that it watches."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: PilotTime) -> None:
+        """Begin to count; ``time`` is told of each answer."""
+        self._time = time
         self._took: defaultdict[tuple[StoreWay, str], list[float]] = defaultdict(list)
         self._throttled: list[StoreFailure] = []
         self.requests = 0
@@ -58,18 +62,22 @@ class PilotRequests:
     async def _timed(
         self, way: StoreWay, name: str, send: Callable[..., Awaitable[Any]], *asked: Any, **more: Any
     ) -> Any:
-        clock, failed = asyncio.get_running_loop().time, None
+        clock, failed, answered = asyncio.get_running_loop().time, None, False
         began = clock()
+        self._time.asked()
         try:
-            return await send(*asked, **more)
+            result = await send(*asked, **more)
+            answered = True
+            return result
         except StoreFailure as failure:
-            failed = failure
+            failed, answered = failure, failure.status is not None
             if failure.status in _THROTTLED:
                 self._throttled.append(failure)
             raise
         finally:
             self.requests += 1
-            if self.timing and failed is None:
+            self._time.heard(answered=answered)
+            if self.timing and answered and failed is None:
                 self._took[way, name.rstrip("_")].append(clock() - began)
             LAST.get([]).append((name.rstrip("_"), failed))
 

@@ -11,14 +11,14 @@ import re
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
 from simulator.azurite.install import cache
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from simulator.checks.verdict import Verdict
@@ -97,11 +97,29 @@ def _umask() -> int:
 
 
 def out_file(context: click.Context, parameter: click.Parameter, value: str | Path | None) -> OutFile | None:
-    """Return the file of an option, as its callback. ``UsageError``: it can't be written."""
+    """Return the file of an option, as its callback. ``UsageError``: it can't be written, or another option has it."""
+    if value is None:
+        return None
+    others: list[OutFile] = context.meta.setdefault(__name__, [])
     try:
-        return None if value is None else OutFile(parameter.opts[0], Path(value))
+        file = OutFile(parameter.opts[0], Path(value))
     except OutFileError as error:
         raise click.UsageError(str(error), context) from None
+    for other in others:
+        if same_file(other.path, file.path):
+            raise click.UsageError(f"{other.option} and {file.option} are both {value}: give each a file of its own")
+    others.append(file)
+    return file
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Tell whether two paths are one file, also where names differ in case only, or by a link."""
+    return one == other or (one.exists() and other.exists() and one.samefile(other))
+
+
+def report_option(told: str) -> Callable[[Any], Any]:
+    """Return ``--report FILE``, which gives the command an `OutFile`."""
+    return click.option("--report", callback=out_file, metavar="FILE", help=told)
 
 
 TRACE: Final = click.option(

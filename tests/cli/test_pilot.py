@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import re
@@ -14,9 +15,11 @@ from azure.storage.blob import BlobServiceClient
 
 from simulator import pilot_cli
 from simulator.cli import main
+from simulator.pilot import container, pilot_time
 from simulator.pilot.container import PREFIX
-from simulator.proxy.actions import Answer
+from simulator.proxy.actions import Answer, Hang
 from singleton.base.errors import ConfigurationError
+from singleton.locking.holder import answered
 from singleton.settings.connection import StorageAccount
 from singleton.stores.protocol import StoreFailure
 from tests.support.recording_proxy import ProxyThread, on
@@ -80,6 +83,35 @@ def test_it_tries_an_account_and_tells_what_it_could_not_see_and_leaves_nothing(
     assert containers(storage) == []
 
 
+@pytest.mark.parametrize("after", [40, 1500])
+def test_a_storage_that_dies_in_the_midst_ends_it_with_a_report_of_what_was_seen(
+    storage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, after: int
+) -> None:
+    monkeypatch.setattr(pilot_time, "SILENT", 2.0)
+    monkeypatch.setattr(container, "_asked", functools.partial(answered, call=1.0, answer=1.0))
+    port = urlsplit(StorageAccount(storage).endpoint).port
+    assert port is not None
+    page, data = tmp_path / "pilot.html", tmp_path / "pilot.json"
+    with ProxyThread(port) as proxy:
+        proxy.add(on(), Hang(), skip=after)
+        monkeypatch.setenv("PILOT", proxy.connection_string(storage))
+        files = ("--json", str(data), "--report", str(page))
+        code, out, err = ended(capsys, "--connection", "PILOT", "--for", "10m", "--yes", *files)
+    told = json.loads(data.read_text())
+    assert (code, told["outcome"], "had answered nothing for 2 s" in told["ended_early"]) == (3, "unknown", True)
+    assert "The pilot ended early" in out
+    assert f"{told['left_behind']}\n" in err
+    (name,) = containers(storage)
+    assert name in told["left_behind"]
+    assert all(text in page.read_text("utf-8") for text in ("The pilot ended early", "delete it by hand"))
+    parts = {part["part"]: (sum(part["tried"].values()), part["findings"]) for part in told["parts"]}
+    for part in ("storm", "idle connections", "assumptions, sdk", "model of the service"):
+        assert "unknown" in {each["outcome"] for each in parts[part][1]}, part
+    assert (parts["assumptions, direct"][0] > 0) == (after > 1000), "what was seen is told"
+    with BlobServiceClient.from_connection_string(storage) as service:
+        service.delete_container(name)
+
+
 @pytest.mark.process
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_and_its_container(
@@ -131,6 +163,21 @@ def test_nothing_is_made_without_a_yes(
     monkeypatch.setattr("sys.stdin", io.StringIO())
     code, out, err = ended(capsys, "--connection", "PILOT")
     assert (code, "add --yes" in err, "This makes the container" in out) == (2, True, True)
+    assert containers(storage) == []
+
+
+@pytest.mark.parametrize("words", ["n\n", "\n", ""])
+def test_a_no_at_its_question_is_a_refusal(
+    storage: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("PILOT", storage)
+    monkeypatch.setattr("sys.stdin", Terminal(words))
+    code, _, err = ended(capsys, "--connection", "PILOT")
+    assert (code, "nothing was made, as you did not say yes" in err, "interrupted" in err) == (4, True, False)
     assert containers(storage) == []
 
 

@@ -146,7 +146,7 @@ def test_the_tutorial_runs_to_its_end_twice(walk: Walk) -> None:
     with QueueClient.from_connection_string(walk.connection, "orders") as queue:
         assert queue.get_queue_properties().approximate_message_count == 4
     assert walk.emulator is not None
-    named = [line.split(" @ ")[0] for line in (walk.folder / "requirements.txt").read_text().splitlines()]
+    named = [re.split(" @ |==", line)[0] for line in (walk.folder / "requirements.txt").read_text().splitlines()]
     assert named == ["azure-functions", "azure-functions-singleton"]
 
 

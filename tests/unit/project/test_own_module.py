@@ -167,6 +167,26 @@ def test_a_command_says_it_in_a_line(tmp_path: Path, entry: str, command: str) -
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(("entry", "command"), [("locks", "singleton-locks"), ("simulator", "singleton-sim")])
+def test_ctrl_c_while_a_command_is_imported_is_told_in_a_line(entry: str, command: str) -> None:
+    script = f"""
+import os, signal, sys, _singleton_found
+
+def load(module):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000): pass
+    except KeyboardInterrupt as error:  # as dataclasses do on Python 3.11
+        raise RuntimeError("Error calling __set_name__") from error
+
+_singleton_found.import_module = load
+sys.exit(_singleton_found.{entry}())
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, f"{command}: interrupted\n")
+
+
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("tests", "outcome"),
     [

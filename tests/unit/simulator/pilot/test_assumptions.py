@@ -13,6 +13,7 @@ from simulator.pilot import assumptions
 from simulator.pilot.assumed.lease_table import A, B
 from simulator.pilot.assumed.scenarios import Fixture
 from simulator.pilot.assumptions import all_trials, examine_account, tried, try_assumptions
+from simulator.pilot.pilot_time import PilotTime
 from simulator.pilot.traffic import PilotRequests
 from simulator.virtual.time.loop import VirtualLoop
 from singleton.stores.protocol import StoreFailure
@@ -31,7 +32,7 @@ BUSY = StoreFailure(503, "ServerBusy", retry_after=2.0)
 
 def changed(change: Callable[[int, str, Any], Any]) -> tuple[MemoryLeaseStore, list[str]]:
     """Return the model, whose answers are changed by their number and operation, and a list of its requests."""
-    store, calls, traffic = MemoryLeaseStore(), list[str](), PilotRequests()
+    store, calls, traffic = MemoryLeaseStore(), list[str](), PilotRequests(PilotTime(60.0))
 
     async def answered(name: str, send: Callable[..., Any], *asked: Any, **more: Any) -> Any:
         number = len(calls)
@@ -88,7 +89,7 @@ def test_a_broken_service_is_told_with_its_last_requests(kind: type[MemoryLeaseS
     del found_by
     service = kind()
     result = VirtualLoop(0.0).run_until_complete(  # type: ignore[abstract]
-        try_assumptions(lambda: service, "direct", slow=True)
+        try_assumptions(lambda: service, "direct", PilotTime(60.0), slow=True)
     )
     failed = [finding for finding in result.findings if finding.kind == "violation"]
     assert all("The last requests:" in finding.text for finding in failed)
@@ -129,13 +130,14 @@ def test_a_known_difference_of_the_emulator_is_a_note_and_a_renewal_under_the_id
 
 
 def test_the_checks_of_doctor_are_findings_and_an_account_that_is_hidden_is_unknown() -> None:
-    result = VirtualLoop(0.0).run_until_complete(examine_account(MemoryLeaseStore()))  # type: ignore[abstract]
+    looked = examine_account(MemoryLeaseStore(), PilotTime(60.0))
+    result = VirtualLoop(0.0).run_until_complete(looked)  # type: ignore[abstract]
     unknown = [finding.text.partition(":")[0] for finding in result.findings if finding.kind == "unproven"]
     assert unknown == ["hierarchy", "versions", "soft delete"]
 
 
 def test_throttling_is_told_with_the_longest_wait_that_was_asked_for() -> None:
-    traffic = PilotRequests()
+    traffic = PilotRequests(PilotTime(60.0))
 
     class Busy(MemoryLeaseStore):
         async def create(self, name: str, metadata: Any = None) -> None:

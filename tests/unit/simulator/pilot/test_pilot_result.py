@@ -129,7 +129,7 @@ def test_a_refusal_under_another_code_of_the_same_meaning_is_a_note() -> None:
     asks = [Ask(call="create"), Ask(call="release")]
     refused = ServiceAnswer(outcome="409 LeaseNotPresentWithLeaseOperation", state="available")
     lived = Lived(asks=asks, answers={"direct": [MADE, refused], "sdk": [MADE, refused]}, timed=False)
-    (finding,) = compare_both_ways([lived])[1].findings
+    (finding,) = compare_both_ways([lived], 0)[1].findings
     assert (finding.kind, finding.text.startswith("another code: ")) == ("note", True)
 
 
@@ -146,5 +146,5 @@ def test_both_ways_are_compared_with_each_other_and_the_model_unless_an_answer_s
     direct: ServiceAnswer, sdk: ServiceAnswer, kinds: list[str]
 ) -> None:
     lived = Lived(asks=[Ask(call="create")], answers={"direct": [direct], "sdk": [sdk]}, timed=False)
-    found = compare_both_ways([lived])
+    found = compare_both_ways([lived], 0)
     assert [finding.kind for part in found for finding in part.findings] == kinds
