@@ -101,7 +101,7 @@ def plain(told: object) -> object:
     fields = getattr(told, "__dataclass_fields__", None)
     if fields is None:
         return dict(told) if isinstance(told, dict) else told
-    return {name: plain(getattr(told, name)) for name in fields if name != "name"}
+    return {name: plain(getattr(told, name)) for name, each in fields.items() if each.compare and name != "name"}
 
 
 def _watched(method: Callable[..., Any]) -> Callable[..., Any]:
