@@ -8,35 +8,47 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
+from singleton.base.errors import LockNotAcquired, StorageUnavailable
 from singleton.base.hold import LossSignal
+from singleton.base.timespan import format_timespan
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping
 
     from singleton.base.hold import Hold
     from singleton.base.kinds import LossReason
 
-_LockT = TypeVar("_LockT")
 
-_ONE_ANSWER: Final = 0.5
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+_LockT = TypeVar("_LockT", bound=_Named)
+
+ONE_ANSWER: Final = 0.5
 """Seconds for an answer. With less time left a lock is asked for once: a held lock must not be told as silence."""
 
 
 @asynccontextmanager
 async def all_or_none(
-    locks: Iterable[_LockT],
+    locks: Collection[_LockT],
     ask: Callable[[_LockT, float | None], Coroutine[Any, Any, Hold]],
-    give_back: Callable[[Hold], Coroutine[Any, Any, None]],
+    drop: Callable[[Hold], asyncio.Task[None]],
     *,
     timeout: float | None,
+    owner: str,
 ) -> AsyncIterator[Mapping[_LockT, Hold]]:
     """Acquire the locks in order. Release the acquired ones if a later lock is not acquired or if the block fails.
 
+    A wait with a time-out ends ``ONE_ANSWER`` after its end at the latest, whichever lock's storage is silent.
+
     Args:
         locks: in one order for every process, or two processes may wait for each other.
-        ask: acquires a lock within a number of seconds.
+        ask: acquires a lock within a number of seconds; 0 asks once.
+        drop: begins to release a hold.
         timeout: seconds for the locks together; 0 asks once for every lock; None waits without limit.
 
     Raises:
@@ -44,22 +56,29 @@ async def all_or_none(
         LockNotAcquired, LockClosed, StorageError: as ``ask`` does.
     """
     loop = asyncio.get_running_loop()
-    ends = None if timeout is None else loop.time() + timeout
+    ends = math.inf if timeout is None else loop.time() + timeout
+    last = ends + ONE_ANSWER
     holds: dict[_LockT, Hold] = {}
     try:
         for lock in locks:
-            left = None if ends is None else ends - loop.time()
-            if left is not None and left < _ONE_ANSWER:
-                left = 0.0
-            async with none_lost([hold.own_lost for hold in holds.values()]):
-                holds[lock] = await ask(lock, left)
+            left = ends - loop.time()
+            within = None if timeout is None else left if left >= ONE_ANSWER else 0.0
+            try:
+                async with none_lost([hold.own_lost for hold in holds.values()]):
+                    async with asyncio.timeout_at(last if timeout else None):
+                        holds[lock] = await ask(lock, within)
+            except LockNotAcquired:  # a TimeoutError as well
+                raise
+            except TimeoutError:
+                waited = f"the wait for {len(locks)} locks was {format_timespan(timeout or 0)}"
+                text = f"lock {lock.name!r}: the storage gave no full answer in time; {waited}"
+                raise StorageUnavailable(text, lock=lock.name, owner=owner) from None
         for hold in holds.values():
             hold.raise_if_lost()
         yield holds
     except BaseException:
-        giving_back = [loop.create_task(give_back(hold)) for hold in holds.values()]
-        if giving_back:
-            await asyncio.shield(asyncio.wait(giving_back))
+        if dropping := [drop(hold) for hold in holds.values()]:
+            await asyncio.wait(dropping, timeout=None if timeout is None else max(0.0, last - loop.time()))
         raise
 
 

@@ -108,7 +108,7 @@ async def acquire_all(
 
     in_order = sorted(addresses, key=lambda each: each.name)
     try:
-        async with all_or_none(in_order, ask, registry.release, timeout=timeout) as holds:
+        async with all_or_none(in_order, ask, registry.dropping, timeout=timeout, owner=owner) as holds:
             return tuple(holds[address] for address in addresses)
     except LockNotAcquired as error:
         if error.reason in (ENDLESS, REENTRY):

@@ -15,11 +15,12 @@ both names runs between the others.
 from __future__ import annotations
 
 import asyncio
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.hold import Hold
-from singleton.base.several import JointSignal, all_or_none, none_lost
+from singleton.base.several import ONE_ANSWER, JointSignal, all_or_none, none_lost
 from singleton.locking.acquisition import storage_error
 from singleton.locking.section import Section
 from singleton.runtime.holders import LongWait
@@ -79,9 +80,10 @@ async def acquire_both(
     async def ask(address: Address, left: float | None) -> Hold:
         return await registry.acquire(address, timeout=left, owner=owner)
 
-    async with all_or_none(in_order((new, old)), ask, registry.release, timeout=timeout) as holds:
+    by = began + timeout + ONE_ANSWER if timeout else math.inf
+    async with all_or_none(in_order((new, old)), ask, registry.dropping, timeout=timeout, owner=owner) as holds:
         async with none_lost([hold.own_lost for hold in holds.values()]):
-            token = await _one_token(holds[new], holds[old])
+            token = await _one_token(holds[new], holds[old], by)
         both = DoubleHold(holds[new], holds[old], token)
         both.raise_if_lost()
     both.waited = loop.time() - began
@@ -104,31 +106,33 @@ class DoubleHold(Hold):
         self.own_lost = self.lost = JointSignal(first.own_lost, other.own_lost)
 
 
-async def _one_token(first: Hold, other: Hold) -> int | None:
-    """Return the token for a section under both leases, above all that were given under either."""
+async def _one_token(first: Hold, other: Hold, by: float) -> int | None:
+    """Return the token for a section under both leases, above all that were given under either. See ``_reach``."""
     if first.token is None or other.token is None:
         return first.token
     token = max(first.token, other.token)
     for part in (first, other):
         assert isinstance(part, Section)
-        await _reach(part, token)
+        await _reach(part, token, by)
     return token
 
 
-async def _reach(part: Section, token: int) -> None:
-    """Raise the epoch, so that every later token of this lock is greater than ``token``.
+async def _reach(part: Section, token: int, by: float) -> None:
+    """Raise the epoch before the time ``by``, so that every later token of this lock is greater than ``token``.
 
     ``LockLost``: the storage says that the lease is another's. ``StorageError``: the epoch was not written.
     """
     assert part.fencing is not None
+    loop = asyncio.get_running_loop()
     for left in reversed(range(_TRIES)):
+        seconds = max(1, int(10 * min(_CALL, by - loop.time()))) / 10  # as an error says them
         try:
-            await within(_CALL, part.fencing.raise_above(part.lease.id, part.owner, token))
+            await within(seconds, part.fencing.raise_above(part.lease.id, part.owner, token))
         except StoreFailure as failure:
             if failure.loss is not None:
                 part.lease.lose(failure.loss, failure)
                 part.raise_if_lost()
-            if not left or failure.meaning != "transient":
+            if not left or failure.meaning != "transient" or loop.time() + _PAUSE >= by:
                 raise storage_error(part.lock, failure) from failure
         else:
             return

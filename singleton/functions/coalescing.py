@@ -223,7 +223,7 @@ class Arrival:
                 await asyncio.gather(*(seat.begin(last - loop.time()) for seat in self._taken))
             except BaseException:  # silence, a cancellation, the closing of the process
                 self._leave_seats(registry)
-                registry.accompany(loop.create_task(registry.drop(hold)))
+                registry.dropping(hold)
                 raise
         return hold
 

@@ -335,6 +335,12 @@ class Registry:
         self._not_before.pop(hold, None)
         await release(hold)
 
+    def dropping(self, hold: Hold) -> asyncio.Task[None]:
+        """Begin to ``drop`` a hold, in a task that goes on without the caller."""
+        task = asyncio.get_running_loop().create_task(self.drop(hold))
+        self.accompany(task)
+        return task
+
     async def _release_at(self, due: float, hold: Hold) -> None:
         with suppress(TimeoutError):  # without its lease the kept lock would exclude this process only
             async with asyncio.timeout_at(due):

@@ -104,8 +104,8 @@ CLIENTS: tuple[Mutant, ...] = (
     Mutant(
         name="half a set stays taken",
         file="singleton/base/several.py",
-        old="give_back(hold)) for hold in holds.values()]",
-        new="give_back(hold)) for hold in list(holds.values())[1:]]",
+        old="[drop(hold) for hold in holds.values()]",
+        new="[drop(hold) for hold in list(holds.values())[1:]]",
         breaks="a set that could not be had keeps its first lock",
     ),
     Mutant(

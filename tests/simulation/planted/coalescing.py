@@ -17,7 +17,7 @@ COALESCING: tuple[Mutant, ...] = (
                 await asyncio.gather(*(seat.begin(last - loop.time()) for seat in self._taken))
             except BaseException:  # silence, a cancellation, the closing of the process
                 self._leave_seats(registry)
-                registry.accompany(loop.create_task(registry.drop(hold)))
+                registry.dropping(hold)
                 raise
         return hold
 """,
@@ -153,7 +153,7 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a waiter whose body does not begin keeps the lock",
         file=ARRIVAL,
-        old="                registry.accompany(loop.create_task(registry.drop(hold)))\n",
+        old="                registry.dropping(hold)\n",
         new="",
         breaks="the lock is kept, with nobody inside",
         by=("tests/unit/functions/test_coalesce.py",),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import AsyncLockClient, ConfigurationError, LockClient, LockClosed, LockLost, LockNotAcquired
-from singleton.base.errors import StorageDenied
+from singleton.base.errors import StorageDenied, StorageUnavailable
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.inline import InlineHost
 from tests.support.lock_thread import LockThread, an_app
@@ -92,6 +92,25 @@ async def test_the_time_out_is_for_all_and_what_was_acquired_is_given_back() -> 
         assert now() == pytest.approx(40, abs=0.2)
         assert caught.value.owner == "me"
         assert set(service.leased()) == {"c"}
+
+
+@virtual
+async def test_whoever_is_silent_the_wait_ends_when_its_time_is_over_and_a_late_lease_is_given_back() -> None:
+    service = MemoryLeaseStore()
+    host = InlineHost(service)
+    slow = {"a": FINE, "b": Fate(up=2.8), "c": Fate(up=2.0)}
+    host.network.decide = lambda request: slow[request.name] if request.call == "acquire" else FINE
+    with host.here() as locks:
+        async with locks.lock_all(NAMES, timeout=0):
+            pass
+        began = now()
+        with pytest.raises(StorageUnavailable) as caught:
+            async with locks.lock_all(NAMES, timeout=3, owner="me"):
+                pytest.fail("the block was entered")
+    assert 3.0 <= now() - began <= 3.5 + 0.01
+    why = "the storage gave no full answer in time; the wait for 3 locks was 0:00:03"
+    assert (str(caught.value), caught.value.lock, caught.value.owner) == (f"lock 'c': {why}", "c", "me")
+    await settled(service, host)
 
 
 @virtual

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.hold import Hold
+
+LATE = Fate(up=2.0, down=math.inf)
 
 
 def a_world(hosts: int = 1) -> World:
@@ -84,6 +87,34 @@ def test_if_either_is_taken_neither_is_kept(taken: str, timeout: float) -> None:
         await ended(world)
 
     run()
+
+
+@pytest.mark.parametrize(
+    ("silent", "named"),
+    [
+        ({"acquire new": Fate(up=3.7), "acquire old": LATE}, OLD),
+        ({"acquire old": LATE, "release new": LATE}, OLD),
+        ({"acquire new": Fate(up=1.9), "acquire old": Fate(up=1.9), "write new": LATE, "write old": LATE}, NEW),
+    ],
+    ids=["second lock, asked for late", "release of the first", "epoch that is raised"],
+)
+@virtual
+async def test_whoever_is_silent_a_wait_for_both_ends_when_its_time_is_over_and_leaves_nothing(
+    silent: dict[str, Fate], named: str
+) -> None:
+    world = a_world()
+    for behind in ("new", "old"):
+        await world.section(behind)
+        await asyncio.sleep(5.0)
+    network, began = world.networks[0], now()
+    network.decide = lambda request: silent.get(f"{request.call} {request.name.rpartition('/')[2]}", FINE)
+    with pytest.raises(StorageUnavailable) as caught:
+        await world.acquire(world.registries[0], "both", 4)
+    assert caught.value.lock == named
+    assert 4.0 <= now() - began <= 4.5 + 0.01
+    network.heal()
+    await asyncio.sleep(15.0)
+    await ended(world)
 
 
 @pytest.mark.parametrize("excluded", ["old", "new", "swapped", "both"])
@@ -360,7 +391,7 @@ async def test_what_it_costs() -> None:
     await ended(world)
 
 
-LATE = Fate(up=7.0)
+LATE = Fate(up=2.0, down=math.inf)
 
 
 @pytest.mark.parametrize(

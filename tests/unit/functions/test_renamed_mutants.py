@@ -96,8 +96,8 @@ UNSAFE: list[Killed] = [
         Mutant(
             "the second lock is not asked for",
             "functions.acquirers",
-            "in_order((new, old)), ask, registry.release, timeout=timeout) as holds:",
-            "[new], ask, registry.release, timeout=timeout) as one:\n        holds = {new: one[new], old: one[new]}",
+            "in_order((new, old)), ask, registry.dropping, timeout=timeout, owner=owner) as holds:",
+            "[new], ask, registry.dropping, timeout=timeout, owner=owner) as one:\n        holds = {new: one[new], old: one[new]}",
         ),
         lambda: renamed.test_nobody_gets_in_under_either_name_meanwhile("old"),
     ),
@@ -117,8 +117,8 @@ OTHERS: list[Killed] = [
         Mutant(
             "the first lock is not given back on contention",
             "base.several",
-            "giving_back = [loop.create_task(give_back(hold)) for hold in holds.values()]",
-            "giving_back = [loop.create_task(give_back(hold)) for hold in list(holds.values())[1:]]",
+            "dropping := [drop(hold) for hold in holds.values()]",
+            "dropping := [drop(hold) for hold in list(holds.values())[1:]]",
         ),
         either_taken,
     ),
@@ -126,7 +126,7 @@ OTHERS: list[Killed] = [
         Mutant(
             "a write that failed is taken for done",
             "functions.acquirers",
-            'if not left or failure.meaning != "transient":',
+            'if not left or failure.meaning != "transient" or loop.time() + _PAUSE >= by:',
             "if not left:\n                return\n            if False:",
         ),
         renamed.test_an_epoch_that_can_not_be_raised_gives_nobody_a_token,
