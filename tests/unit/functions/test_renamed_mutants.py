@@ -97,7 +97,8 @@ UNSAFE: list[Killed] = [
             "the second lock is not asked for",
             "functions.acquirers",
             "in_order((new, old)), ask, registry.dropping, timeout=timeout, owner=owner) as holds:",
-            "[new], ask, registry.dropping, timeout=timeout, owner=owner) as one:\n        holds = {new: one[new], old: one[new]}",
+            "[new], ask, registry.dropping, timeout=timeout, owner=owner) as one:\n"
+            "        holds = {new: one[new], old: one[new]}",
         ),
         lambda: renamed.test_nobody_gets_in_under_either_name_meanwhile("old"),
     ),
