@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 _TAKEN_FOR_SECRETS: Final = r"(?i)((?:key|token|sig|pwd|password|secret|credential|code|data source|server)\s*)=(?!=)"
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     r"""Return a text in which the Functions host hides nothing: it hides what follows ``key=``, also of a user's value.
 
-    >>> print(_shown("scope_id 'key={Id'"))
+    >>> print(shown("scope_id 'key={Id'"))
     scope_id 'key\x3d{Id'
     """
     return re.sub(_TAKEN_FOR_SECRETS, r"\1\\x3d", text)
@@ -54,7 +54,7 @@ class SingletonError(Exception):
         self.reason = reason
 
     def __str__(self) -> str:
-        return _shown(super().__str__())
+        return shown(super().__str__())
 
     def another(self, owner: str | None = None) -> Self:
         """Return a copy: waiters which fail for the same cause raise separate errors."""
@@ -113,7 +113,7 @@ class LockNotAcquired(SingletonError, TimeoutError):
         self.holder = holder
 
     def __str__(self) -> str:
-        return _shown(f"{self.message}{self.whose}")
+        return shown(f"{self.message}{self.whose}")
 
     @property
     def message(self) -> str:

@@ -10,21 +10,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.callables import signature_of
-from singleton.base.errors import ConfigurationError
+from singleton.base.errors import ConfigurationError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
 def quoted(value: object, limit: int = 80) -> str:
-    """Return the value as Python writes it, cut to ``limit`` characters."""
+    """Return the value as Python writes it, cut to ``limit`` characters, and such that the host hides none of it."""
     try:
-        shown = called(value) if inspect.isroutine(value) or isinstance(value, partial) else repr(value)
+        said = called(value) if inspect.isroutine(value) or isinstance(value, partial) else repr(value)
     except ValueError:  # an int of more digits than Python prints
         return f"a number of more than {limit} digits"
     except RecursionError:
         return f"a {type(value).__name__} that is deeply nested"
-    return shown if len(shown) <= limit else f"{shown[:limit]}…"
+    return shown(said if len(said) <= limit else f"{said[:limit]}…")
 
 
 def called(function: object) -> str:
@@ -59,8 +59,8 @@ def listed(names: Iterable[object], limit: int = 10) -> str:
     '0, 1 and 10 more'
     """
     known = list(names)
-    shown = ", ".join(quoted(name, 40) for name in known[:limit])
-    return shown if len(known) <= limit else f"{shown} and {len(known) - limit} more"
+    said = ", ".join(quoted(name, 40) for name in known[:limit])
+    return said if len(known) <= limit else f"{said} and {len(known) - limit} more"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from singleton.base.caller import Caller, this_caller
 from singleton.base.errors import LockClosed, LockNotAcquired, SingletonError
 from singleton.base.tasks import running_loop, to_its_end
+from singleton.base.words import quoted
 from singleton.clients.blocks import dropped_at_the_end
 from singleton.locking.campaign import Campaign
 from singleton.runtime.lock_thread import runtime
@@ -174,7 +175,7 @@ class Leadership(Campaign):
     def _enter(self, loop: LoopRef | None) -> None:
         """Note that the candidacy begins; ``loop``: the event loop on which the block of the candidacy will end."""
         if self._process:
-            raise RuntimeError(f"leadership {self.name!r} was started before: make a new one")
+            raise RuntimeError(f"leadership {quoted(self.name)} was started before: make a new one")
         self._caller = Caller(0, loop=loop)
         self._crossing = runtime()
         self._process = os.getpid()

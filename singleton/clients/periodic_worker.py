@@ -16,6 +16,7 @@ from singleton.base.caller import alone
 from singleton.base.errors import LockClosed, LockNotAcquired
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import Deciding, decided_in_thread, running_loop, to_its_end
+from singleton.base.words import quoted
 from singleton.locking.section import claims
 from singleton.runtime.cancellation import cancelled_when_lost
 from singleton.runtime.lock_thread import runtime
@@ -92,7 +93,7 @@ class Running:
 
     def _begin(self) -> None:
         if self._started:
-            raise RuntimeError(f"{self._label!r} was started before: make a new one")
+            raise RuntimeError(f"{quoted(self._label)} was started before: make a new one")
         self._started = True
 
     def _prepare(self) -> asyncio.Event:

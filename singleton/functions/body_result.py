@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from singleton.base.errors import text_of
+from singleton.base.errors import shown, text_of
 from singleton.base.tasks import ends_the_thread
 
 
@@ -24,4 +24,4 @@ def refuse_unanswered(function: str, error: BaseException, *, is_async: bool) ->
             said = f"called exit({error.code!r}): a function must return, or raise an error"
         case _:
             said = f"raised {type(error).__name__}, which is no Exception: {text_of(error)}"
-    raise RuntimeError(f"{function} {said}") from error
+    raise RuntimeError(shown(f"{function} {said}")) from error

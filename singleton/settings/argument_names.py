@@ -111,7 +111,7 @@ def explained(function: _F) -> _F:
             first = ", ".join(name for name in code.co_varnames[:most] if name != "self")
             left, by_name = quoted(args[most]), code.co_varnames[most]
             takes = f"takes {f'only {first}' if first else 'nothing'} without a name"
-            raise TypeError(f"{of} {takes}: give {left} by name, as in {by_name}={left}")
+            raise TypeError(f"{of} {takes}: give {left} by name, such as {by_name}")
         raise TypeError(no_such_argument(of, next(name for name in given if name not in known), known))
 
     @wraps(function)

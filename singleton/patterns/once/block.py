@@ -58,7 +58,7 @@ class BaseOperation:
             RuntimeError: the operation is not done yet.
         """
         if self._outcome is None:
-            raise RuntimeError(f"{self.lock!r} is not done yet: do the work, and call finish(result)")
+            raise RuntimeError(f"{quoted(self.lock)} is not done yet: do the work, and call finish(result)")
         return self._outcome.given(self.lock)
 
     @property
@@ -84,7 +84,7 @@ class BaseOperation:
         """Yield the hold, and the content for the result, to be written in the block. No other result is accepted."""
         if self.done or self._failure is not None:
             raise RuntimeError(
-                f"{self.lock!r} is finished already, and its result can't be replaced"
+                f"{quoted(self.lock)} is finished already, and its result can't be replaced"
             ) from self._failure
         assert self._hold is not None
         text = f"finish of {self.lock!r} was interrupted: it is not known whether the result was kept"

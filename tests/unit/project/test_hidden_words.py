@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from singleton import ConfigurationError, Holder, LockNotAcquired, singleton
+from singleton.functions.body_result import refuse_unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +59,26 @@ def test_no_message_has_a_form_that_the_host_hides() -> None:
     assert found.keys() == NO_MESSAGES.keys(), "an exception that nothing needs any more"
 
 
+def test_no_error_of_pythons_own_repeats_a_users_text_unless_it_is_quoted() -> None:
+    """``SingletonError`` shows its text; another error has the text that it is given."""
+    told = {
+        f"{file.relative_to(ROOT).as_posix()}: {ast.unparse(error)}"
+        for file in ROOT.rglob("*.py")
+        if file.relative_to(ROOT).parts[0] not in ("cli", "testing")
+        for error in errors_of_python(ast.parse(file.read_text(encoding="utf-8")))
+        if any(isinstance(each, ast.FormattedValue) and each.conversion == ord("r") for each in ast.walk(error))
+    }
+    assert told == set()
+
+
+def errors_of_python(tree: ast.AST) -> Iterator[ast.Call]:
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Raise) and isinstance(each.exc, ast.Call):
+            name = ast.unparse(each.exc.func)
+            if hasattr(builtins, name) and name not in ("AssertionError", "AttributeError"):
+                yield each.exc
+
+
 def print_nothing() -> None: ...
 
 
@@ -65,6 +87,8 @@ def test_a_users_own_value_is_quoted_in_a_form_that_the_host_shows() -> None:
         singleton(scope_id="key={Id")(print_nothing)
     assert HIDDEN.search(str(caught.value)) is None
     holder = Holder(lock="a", owner="pwd=1", host="vm-1", pid=7)
+    with pytest.raises(RuntimeError, match=r"exit\('key\\x3d5'\)"):
+        refuse_unanswered("ship", SystemExit("key=5"), is_async=False)
     refused = str(LockNotAcquired("the lock is held", holder=holder))
     assert r"pwd\x3d1" in refused
     assert HIDDEN.search(refused) is None

@@ -116,7 +116,7 @@ def test_each_word_leads_to_an_argument_that_is_explained_and_that_a_call_has() 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (LockClient(PLACE).lock, "LockClient.lock takes only name without a name: give 5 by name, as in timeout=5"),
+        (LockClient(PLACE).lock, "LockClient.lock takes only name without a name: give 5 by name, such as timeout"),
         (AsyncLockClient(PLACE).try_lock, "AsyncLockClient.try_lock takes only name without a name: give 5 by name"),
         (AsyncLockClient(PLACE).acquire, "AsyncLockClient.acquire takes only name without a name: give 5 by name"),
         (LockClient, "LockClient takes only connection without a name: give 5 by name"),
