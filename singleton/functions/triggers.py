@@ -173,12 +173,11 @@ def is_replayer(function: object) -> bool:
 
 def check_guardable(target: object, decorator: str = "@singleton") -> None:
     """Raise ``ConfigurationError`` for an orchestrator, an entity, or what is no plain function."""
+    from singleton.base.words import NO_CLASS, quoted
     from singleton.runtime.late_work import LATE_RESPONSE, declared_late_work
 
-    name = getattr(target, "__qualname__", None) or repr(target)
+    name = getattr(target, "__qualname__", None) or quoted(target)
     if inspect.isclass(target):
-        from singleton.base.words import NO_CLASS
-
         raise ConfigurationError(f"{decorator} on {name}: it {NO_CLASS}")
     if is_replayer(target):
         raise ConfigurationError(f"{decorator} on {name}: it {REPLAY.format(decorator)}", reason="durable-replay")

@@ -26,7 +26,7 @@ BLOB = "@app.blob_trigger(arg_name='msg', path='in/{name}', connection='AzureWeb
 STREAMED = "class Streamed: path_params = query_params = {}\n"
 DOTS = "scope_id='..', level='host'"
 APPS = {
-    "an argument, a declaration twice": [
+    "an argument of a decorator": [
         *(f"{QUEUE}@singleton({given}){JOB}" for given in ("scope=''", "limit=0", "also=OldLock()", "layout='webjob'")),
         f"@app.function_name('pay')\n{QUEUE}@singleton(also=OldLock(name='pay')){JOB}",
         f"{QUEUE}@singleton\n@singleton{JOB}",
@@ -99,7 +99,17 @@ APPS = {
         f"def hides(job): return lambda msg: job(msg)\n{QUEUE}@hides\n@singleton(on_contention='defer'){JOB}",
     ],
     "host.json": [f"{QUEUE}@singleton{JOB}"],
-    "an argument that": [f"{QUEUE}@singleton(scoop='Id'){JOB}", "@singleton\nclass Job: ...\n"],
+    "an argument that": [
+        *(
+            f"{QUEUE}@{guard}{JOB}"
+            for guard in ("singleton(scoop='Id')", "ordered", "ordered(5)", "ordered(Inbox(''))")
+        ),
+        *(f"{QUEUE}@{guard}\n@staticmethod{JOB}" for guard in ("singleton", "once(key='Id')")),
+        f"locks = LockClient('AzureWebJobsStorage', failover=1)\n{QUEUE}@singleton{JOB}",
+        f"{QUEUE}@once{JOB}",
+        f"{QUEUE}@ordered(Inbox('')){JOB}",
+        "@singleton\nclass Job: ...\n",
+    ],
     "an account": [f"{QUEUE}@singleton{JOB}"],
 }
 """Apps with a mistake, by the begin of the row in docs/reference/errors.md."""
