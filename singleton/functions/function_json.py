@@ -23,7 +23,6 @@ from singleton.settings.options import app_dir_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import CodeType
 
 _FILE: Final = "function.json"
 _SCRIPTS: Final = ("__init__.py", "run.py")
@@ -64,9 +63,9 @@ def triggers_in_json(function: Callable[..., Any], *, loaded: bool = False) -> l
     app, found = app_dir_of(code.co_filename, environment()), []
     if app is None or not (entries := _entries(app)):
         return []
-    app = app.resolve()
+    app, at = app.resolve(), (Path(code.co_filename).resolve(), code.co_firstlineno)
     for script, point, trigger in entries:
-        if users in _loaded(script, point) if loaded else _may_be(script, point, code, app):
+        if users in _loaded(script, point) if loaded else at in _written(script, point, app):
             if isinstance(trigger, ConfigurationError):
                 raise trigger
             found.append(trigger)
@@ -123,14 +122,14 @@ def _loaded(script: Path, point: str) -> Iterator[object]:
             yield inspect.unwrap(names[point])
 
 
-def _may_be(script: Path, point: str, code: CodeType, app: Path) -> bool:
-    """Tell whether the entry point may be the function with this code, by the sources of the app.
+@cache
+def _written(script: Path, point: str, app: Path) -> set[tuple[Path, int]]:
+    """Return file and first line of each ``def`` that may be the entry point by the sources of the app.
 
     A name leads to a ``def``, to another module, or to all names in its value. The name of a called function leads to
     the functions that are defined in it.
     """
-    defined = Path(code.co_filename).resolve()
-    todo, seen = [_Step(script, point)], set[_Step]()
+    todo, seen, found = [_Step(script, point)], set[_Step](), set[tuple[Path, int]]()
     while todo:
         step = todo.pop()
         if step in seen or not step.file.is_relative_to(app) or step.file.is_relative_to(_OURS):
@@ -140,18 +139,16 @@ def _may_be(script: Path, point: str, code: CodeType, app: Path) -> bool:
         for index, node in _bindings(step, name):
             if isinstance(node, _DEF):
                 made = [each for each in ast.walk(node) if isinstance(each, _DEF)] if step.called else [node]
-                lines = [min(part.lineno for part in (each, *each.decorator_list)) for each in made]
-                if step.file == defined and code.co_firstlineno in lines:
-                    return True
+                found |= {(step.file, min(part.lineno for part in (each, *each.decorator_list))) for each in made}
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 folder = step.file.parents[level - 1] if (level := getattr(node, "level", 0)) else None
-                found = [_place(f"{whole}.{rest}".strip("."), folder) for whole in _imported(node, name)]
-                todo += [_Step(file, path, step.called) for file, path in found if file is not None]
+                places = [_place(f"{whole}.{rest}".strip("."), folder) for whole in _imported(node, name)]
+                todo += [_Step(file, path, step.called) for file, path in places if file is not None]
             else:
                 called = {each.func for each in ast.walk(node) if isinstance(each, ast.Call)}
                 names = [each for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute)]
                 todo += [_Step(step.file, ast.unparse(each), each in called, index) for each in names]
-    return False
+    return found
 
 
 def _bindings(step: _Step, name: str) -> Iterator[tuple[int, ast.AST]]:
