@@ -12,7 +12,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Final
 
-from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageError, StorageUnavailable
 from singleton.base.events import tell
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
@@ -114,14 +114,13 @@ class Arrival:
         self._acquire = acquire
         self._again = again
         self._taken: list[Seat] = []
-        self._span, self._came = "", 0.0
+        self._span, self._came, self._heard = "", 0.0, -math.inf
+        self._answered = 0.0
         self._refused: LockNotAcquired | None = None
-        self._held, self._heard = "", -math.inf
-        self._asked = "seat" if again else "lock", [seat_name(self._addresses[0].name)] if again else self._locks
-
-    @property
-    def _locks(self) -> list[str]:
-        return [address.name for address in self._addresses]
+        self._trouble: StorageUnavailable | None = None
+        self._held = ""
+        self._seat = seat_name(self._addresses[0].name) if again else ""
+        """The name of the seat that was asked for; empty: the lock was."""
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
         """Return the hold; None: another waits. A repeated delivery takes the seats first, and does not leave.
@@ -140,12 +139,11 @@ class Arrival:
 
     async def _arrive(self, registry: Registry, within: float | None) -> Hold | None:
         loop, timing = asyncio.get_running_loop(), self._address.timing
-        self._came = came = answered = loop.time()
+        self._came = came = self._answered = loop.time()
         ends = math.inf if within is None else came + within
-        pause, slept, trouble = timing.poll_min, 0.0, None
+        pause, slept = timing.poll_min, 0.0
         while True:
             seats = [registry.seat(address) for address in self._addresses]
-            self._hear(seats)
             if not self._again and all(seat.lets_leave(came) for seat in seats):
                 return None
             answer: Hold | bool | None = None
@@ -154,32 +152,31 @@ class Arrival:
                 try:
                     async with asyncio.timeout_at(None if ends == math.inf else ends):
                         answer = await self._ask(registry)
-                    answered, trouble = loop.time(), None
                 except TimeoutError:
-                    raise trouble or self._in_vain(seats) from None
+                    raise self._in_vain(registry, seats) from None
                 except StorageUnavailable as error:
-                    trouble = error.with_traceback(None)
-                    if loop.time() - answered >= PATIENCE:
+                    self._note(loop.time(), trouble=error)
+                    if loop.time() - self._answered >= PATIENCE:
                         raise
             if answer is True:
                 return await self._seated(registry, ends)
             if answer is not None:
                 return None if answer is False else answer
             if (now := loop.time()) >= ends:
-                raise trouble or self._in_vain(seats)
+                raise self._in_vain(registry, seats)
             slept = min(ends - now, pause * registry.rng.uniform(0.5, 1.0))
             await asyncio.sleep(slept)
+            self._hear(seats)  # now: an idle seat may be forgotten, and what was told of it
             pause = min(2 * pause, timing.poll_max)
 
     async def _ask(self, registry: Registry) -> Hold | bool | None:
         """Ask for the lock, then for the seats. See ``_take`` for the answers without a hold."""
         if not self._again:
-            self._asked = "lock", self._locks
+            self._seat = ""
             try:
                 return await self._acquire(registry, 0)
             except LockNotAcquired as error:
-                self._refused = error.with_traceback(None)
-                self._heard = asyncio.get_running_loop().time()
+                self._note(asyncio.get_running_loop().time(), refused=error)
         try:
             return await self._take(registry)
         except StorageUnavailable:
@@ -195,7 +192,7 @@ class Arrival:
             seat = registry.seat(address)  # known now: an idle seat may have been forgotten, and may be another object
             if seat in self._taken:
                 continue
-            self._asked = "seat", [seat.name]
+            self._seat = seat.name
             if answer := await seat.take(self._owner, again=self._again):
                 self._taken.append(seat)
             elif answer is None:
@@ -206,7 +203,7 @@ class Arrival:
     async def _seated(self, registry: Registry, ends: float) -> Hold:
         """Wait for the lock on the seats, and say on each that the body begins; all by a last look after the end."""
         loop, last = asyncio.get_running_loop(), ends + LAST_LOOK
-        self._asked = "lock", self._locks
+        self._seat = ""
         left = ends - loop.time()
         try:  # with little time left the lock is asked for once: neither a grant nor a holder must be told as silence
             async with asyncio.timeout_at(None if last == math.inf else last):
@@ -214,10 +211,10 @@ class Arrival:
         except LockNotAcquired as error:
             if error.reason == ENDLESS:
                 raise
-            self._refused = error.with_traceback(None)
-            raise self._in_vain() from None
+            self._note(loop.time(), refused=error)
+            raise self._in_vain(registry) from None
         except TimeoutError:
-            raise self._in_vain() from None
+            raise self._in_vain(registry) from None
         with self._taken[0].entering():
             try:
                 await asyncio.gather(*(seat.begin(last - loop.time()) for seat in self._taken))
@@ -227,24 +224,46 @@ class Arrival:
                 raise
         return hold
 
+    def _note(
+        self,
+        at: float,
+        *,
+        held: str = "",
+        refused: LockNotAcquired | None = None,
+        trouble: StorageUnavailable | None = None,
+    ) -> None:
+        """Note the last answer that told of the wait: the error of the wait, if no other follows."""
+        self._heard, self._held = at, held
+        self._refused = None if refused is None else refused.with_traceback(None)
+        self._trouble = None if trouble is None else trouble.with_traceback(None)
+        if trouble is None:
+            self._answered = at
+
     def _hear(self, seats: Iterable[Seat]) -> None:
         """Note that a seat is taken, whichever caller of the process was told. A refusal of the lock goes first."""
         for seat in seats if self._again or self._refused is None else ():
             if seat not in self._taken and seat.known >= self._came and seat.known > self._heard:
-                self._heard, self._held, self._refused = seat.known, seat.held, None
+                self._note(seat.known, held=seat.held)
 
-    def _in_vain(self, seats: Iterable[Seat] = ()) -> SingletonError:
+    def _in_vain(self, registry: Registry, seats: Iterable[Seat] = ()) -> SingletonError:
         """Return the error of the whole wait: the last answer that told of it, or what was asked in vain."""
         self._hear(seats)
         name, refused = self._address.name, self._refused
+        if self._trouble is not None:
+            return self._trouble
         if refused is None and not self._held:
-            what, names = self._asked
-            asked = " and ".join(f"{what} {each!r}" for each in names)
-            text = f"{asked}: the storage gave no full answer within {self._span}"
-            return StorageUnavailable(text, lock=names[0], owner=self._owner)
+            if not self._seat:
+                return self._silent(registry)
+            text = f"seat {self._seat!r}: the storage gave no full answer within {self._span}"
+            return StorageUnavailable(text, lock=self._seat, owner=self._owner)
         why, reason, holder = self._held, None, None
         if refused is not None:
             name, why = refused.lock or name, f"{refused.who_has[0]} has it"
             reason, holder = refused.reason, refused.holder
         text = f"lock {name!r} was not acquired within {self._span}: {why}"
         return LockNotAcquired(text, lock=name, owner=self._owner, reason=reason, holder=holder)
+
+    def _silent(self, registry: Registry) -> SingletonError:
+        """Return the error of the lock that was asked for in vain: of the second one, if the first was granted."""
+        told = [registry.why_not(address, self._came) for address in self._addresses]
+        return next((why for why in told if isinstance(why, StorageError)), told[-1]).another(self._owner)

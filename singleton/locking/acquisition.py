@@ -147,15 +147,14 @@ class Acquisition:
         except (StoreFailure, TimeoutError) as failure:
             _log.debug("lock %s: its next tokens were not written: %s", self._name, failure)
 
-    async def give_up(self) -> None:
-        """Release the lease of a request in doubt, or the lease would block the lock for a period.
+    async def give_up(self) -> bool:
+        """Release the lease of a request in doubt, or the lease would block the lock for a period; tell if it is.
 
         A later "no" proves nothing: the earlier request may be stuck on its way.
         """
         lease_id, self._id = self._id, self._new_id()
-        if self.in_doubt:
-            self.in_doubt = False
-            await self._release(lease_id)
+        doubt, self.in_doubt = self.in_doubt, False
+        return not doubt or await self._release(lease_id)
 
     async def give_back(self, lease: Lease) -> float:
         """Join the renewals, then release (B22). A lease that another host has by now is left alone.

@@ -156,6 +156,7 @@ class Seat:
         self.waits = False
         self.known, self.held = -math.inf, ""
         self._store = store
+        self._period = timing.period
         self._stamps = SeatStamps(store, self.name)
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
         self._work: asyncio.Task[Any] | None = None
@@ -228,8 +229,10 @@ class Seat:
             async with asyncio.timeout(_BEGIN if self._closed else None) as self._asking:
                 self._lease = await self._acquisition.ask(owner)
         except Exception as error:
-            await self._acquisition.give_up()
-            if (failure := as_failure(error)).meaning != "held":
+            if (failure := as_failure(error)).meaning == "held":
+                await self._give_up()
+            else:  # a silent storage is told before it is asked for a release
+                self._next(self._give_up)
                 raise storage_error(self.name, failure, what="seat") from error
         else:
             self._taken = self.waits = True
@@ -243,6 +246,10 @@ class Seat:
             return None
         self._found = sent
         return False
+
+    async def _give_up(self) -> None:
+        if not await self._acquisition.give_up():
+            self._lingers = asyncio.get_running_loop().time() + self._period
 
     def _is_held(self) -> float:
         """Note that the seat is held, and return the time."""
@@ -325,7 +332,7 @@ class Seat:
         self.waits = False
         try:
             if (lease := self._lease) is None:
-                await self._acquisition.give_up()
+                await self._give_up()
                 return
             if not self._begun and lease.alive():
                 self._stamps.word = None

@@ -255,8 +255,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="given up without release",
         file=ACQUISITION,
-        old="        if self.in_doubt:\n            self.in_doubt = False\n            await self._release(lease_id)\n",
-        new="        self.in_doubt = False\n",
+        old="return not doubt or await self._release(lease_id)",
+        new="return not doubt",
         breaks="an acquire that was carried out for a caller that left locks everybody out for a period",
     ),
     Mutant(

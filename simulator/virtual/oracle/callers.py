@@ -232,7 +232,8 @@ class CallerChecks(Checks):
         # The answer of a policy function is not known here.
         if guard is not None and guard.wait is not None and not callable(guard.on_contention):
             drift = self.evidence.bounds.drift
-            last = ONCE if renamed or (guard.wait and not in_line) else 0.0  # one more try, or lock, may begin then
+            tries = (renamed and guard.wait == 0) or (guard.wait and not in_line)  # one more lock, or try, begins then
+            last = ONCE if tries else 0.0
             asking = guard.wait or ONCE * len(new.blobs)  # each slot is asked for as a lock is
             self.evidence.later(asking * drift + last + AT_ONCE, self._must_be_answered, new)
             if guard.wait == 0 and new.limit is None:

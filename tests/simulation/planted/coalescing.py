@@ -107,8 +107,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="trouble is read as taken",
         file=ARRIVAL,
-        old="                    trouble = error.with_traceback(None)\n",
-        new="                    trouble, answer = error.with_traceback(None), False\n",
+        old="                    self._note(loop.time(), trouble=error)\n",
+        new="                    answer = False\n                    self._note(loop.time(), trouble=error)\n",
         breaks="an invocation leaves because the storage does not answer",
         among="coalesce",
     ),
