@@ -146,8 +146,8 @@ def _written(script: Path, point: str, app: Path) -> set[tuple[Path, int]]:
                 todo += [_Step(file, path, step.called) for file, path in places if file is not None]
             else:
                 called = {each.func for each in ast.walk(node) if isinstance(each, ast.Call)}
-                names = [each for each in ast.walk(node) if isinstance(each, ast.Name | ast.Attribute)]
-                todo += [_Step(step.file, ast.unparse(each), each in called, index) for each in names]
+                named = [(each, _dotted(each)) for each in ast.walk(node)]
+                todo += [_Step(step.file, path, each in called, index) for each, path in named if path is not None]
     return found
 
 
@@ -163,10 +163,11 @@ def _bindings(step: _Step, name: str) -> Iterator[tuple[int, ast.AST]]:
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and all below it, but for the bodies of functions and classes."""
-    yield node
-    if not isinstance(node, (*_DEF, ast.ClassDef, ast.Lambda)):
-        for child in ast.iter_child_nodes(node):
-            yield from _parts(child)
+    todo = [node]  # a long sum is nested too deeply for a recursion
+    while todo:
+        yield (found := todo.pop())
+        if not isinstance(found, (*_DEF, ast.ClassDef, ast.Lambda)):
+            todo += ast.iter_child_nodes(found)
 
 
 def _bound(node: ast.AST) -> list[str]:
@@ -180,6 +181,15 @@ def _bound(node: ast.AST) -> list[str]:
             named = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
             return [each.id for each in named if isinstance(each.ctx, ast.Store)]
     return []
+
+
+def _dotted(node: ast.AST) -> str | None:
+    """Return a name, with the attributes that are asked of it; None: it is no name."""
+    rest = ""
+    while isinstance(node, ast.Attribute):
+        rest = f".{node.attr}{rest}"
+        node = node.value
+    return f"{node.id}{rest}" if isinstance(node, ast.Name) else None
 
 
 def _imported(node: ast.Import | ast.ImportFrom, name: str) -> Iterator[str]:
