@@ -108,6 +108,15 @@ FAILOVERS: tuple[Mutant, ...] = (
         why="a world shows it seldom: a host of an older version has to die while somebody able waits",
     ),
     Mutant(
+        name="mark without a lease id trusted for ever",
+        file=FAILOVER,
+        old="    current = state.age <= _LONGEST_LEASE or",
+        new="    current = state.age < math.inf or",
+        breaks="the live lease of another library is broken where an older version had the lock long ago",
+        by=("tests/unit/locking/test_failover.py",),
+        why="no world has an older version and another library in one fleet",
+    ),
+    Mutant(
         name="a refused take-over says nothing",
         file=FAILOVER,
         old='            if failure.meaning == "lost":\n',
