@@ -1,8 +1,10 @@
-"""Draw the pictures of the README and of the site from one real run: `python -m tools.pictures` (takes two minutes).
+"""Draw the pictures of the README and of the site from real runs: `python -m tools.pictures` (a quarter of an hour).
 
-The run: the sample app on three hosts, one of them killed and one paused. The live view is drawn from its journals, the
-timeline by a browser from its report, and the metrics as `observe()` recorded them. Each picture is made twice, for
-light and for dark screens.
+The runs: the sample app on three hosts, one of them killed and one paused. The live view is drawn from the journals of
+a short run, and the timeline by a browser from its report. A run of ten minutes has the metrics that
+`observe()` exported: workbook and dashboard are drawn from them. Each picture is made twice, for light and for dark
+screens. It needs a browser and the packages `duckdb` and `duckdb-kql`. With `--metrics FOLDER` only workbook and
+dashboard are drawn, from the files that an earlier run has exported.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ from simulator.history.journal import read_journals
 from simulator.report.board import Board
 from simulator.report.terminal import view
 from simulator.report.words import Progress
-from tools.picture_of_metrics import EXPORTED, picture
+from tools.picture_of_metrics import EXPORTED, of_grafana, of_workbook, points
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PICTURES: Final = ROOT / "docs" / "_static"
 SECONDS: Final = 45
+OBSERVED: Final = 600
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OBSERVING: Final = f"""
 import os
@@ -45,18 +48,19 @@ observe(meter_provider=MeterProvider([export.PeriodicExportingMetricReader(_to, 
 """What the run adds to the sample app."""
 
 
-def run(folder: Path) -> Path:
+def run(folder: Path, seconds: int) -> Path:
     """Let the sample app run; return the folder of its journals. Here are run.html and, in metrics, the metrics."""
-    app, metrics = folder / "app", folder / "metrics"
+    folder.mkdir()
+    app, exported = folder / "app", folder / "metrics"
     app.mkdir()
-    metrics.mkdir()
+    exported.mkdir()
     shutil.copyfile(ROOT / "host.json", app / "host.json")
     shutil.copyfile(ROOT / "local.settings.example.json", app / "local.settings.json")
     (app / "function_app.py").write_text((ROOT / "function_app.py").read_text("utf-8") + OBSERVING, "utf-8")
     command = [str(Path(sys.executable).with_name("singleton-sim")), "--app", str(app), "--keep", "--seed", "7"]
-    command += ["--hosts", "3", "--kill", "1", "--pause", "1", "--duration", str(SECONDS)]
+    command += ["--hosts", "3", "--kill", "1", "--pause", "1", "--duration", str(seconds)]
     command += ["--report", str(folder / "run.html")]
-    given = {**os.environ, "METRICS": str(metrics)}
+    given = {**os.environ, "METRICS": str(exported)}
     said = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=True).stdout
     return Path(next(line for line in said.splitlines() if "journals are in" in line).split(" are in ")[1])
 
@@ -92,16 +96,28 @@ def timeline(report: Path, picture: Path, *, dark: bool) -> None:
         browser.close()
 
 
-def main(_: list[str]) -> int:
+def metrics(folder: Path) -> None:
+    """Draw workbook and dashboard from what the processes of a run exported."""
+    every = points(folder)
+    for name, draw in (("workbook", of_workbook), ("grafana", of_grafana)):
+        for ends in ("light", "dark"):
+            (PICTURES / f"{name}-{ends}.svg").write_text(draw(every, dark=ends == "dark"), "utf-8")
+
+
+def main(arguments: list[str]) -> int:
     """Run the app, and write the pictures."""
+    if arguments[:1] == ["--metrics"]:
+        metrics(Path(arguments[1]))
+        return 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        journals = run(folder)
+        journals = run(folder / "short", SECONDS)
         for dark, ends in ((False, "light"), (True, "dark")):
             (PICTURES / f"live-{ends}.svg").write_text(live_view(journals, dark=dark), "utf-8")
-            (PICTURES / f"metrics-{ends}.svg").write_text(picture(folder / "metrics", dark=dark), "utf-8")
-            timeline(folder / "run.html", PICTURES / f"timeline-{ends}.png", dark=dark)
+            timeline(folder / "short" / "run.html", PICTURES / f"timeline-{ends}.png", dark=dark)
         shutil.rmtree(journals)
+        shutil.rmtree(run(folder / "long", OBSERVED))
+        metrics(folder / "long" / "metrics")
     return 0
 
 

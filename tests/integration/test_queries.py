@@ -73,6 +73,11 @@ def test_the_analyzer_finds_nothing_wrong_and_the_alerts_their_columns() -> None
     texts |= {f"panel {panel.query}": texts[panel.query] + panel.more for panel in dashboards.PANELS}
     answers = analyzed(**texts)
     assert {name: answer["faults"] for name, answer in answers.items() if answer["faults"]} == {}
+    for panel in dashboards.PANELS:
+        columns = answers[f"panel {panel.query}"]["columns"]
+        if panel.drawn != "table":
+            assert len(columns) == {"timechart": 3, "barchart": 2}[panel.drawn], panel.query
+        assert panel.drawn != "timechart" or columns[0] == "timestamp"
     for rule in parsed(ROOT / "deploy" / "alerts.bicep").tree["variables"]["rules"]["value"]:
         dimensions = {by.removeprefix("by").lower() for by in rule["dimensions"]}
         assert {rule["measure"], *dimensions} == set(answers[rule["name"]]["columns"]), rule["name"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.support.arm import faults, parsed
 from tests.support.inline import InlineHost
 from tests.support.world import occupy, until, virtual
 from tools import dashboards
+from tools.picture_of_metrics import Point, prometheus
 
 ROOT = Path(__file__).resolve().parents[3]
 DEPLOY = ROOT / "deploy"
@@ -101,10 +103,111 @@ def test_the_function_that_a_rule_asks_for_takes_the_place_of_the_one_in_its_que
 def test_a_query_asks_for_metrics_and_attributes_that_there_are(query: Path) -> None:
     names = set(re.findall(r'"(singleton\.[\w.]+)"', query.read_text("utf-8")))
     assert names <= NAMES
+    metrics = [metric for metric in METRICS if metric.name in names]
+    asked = names - {metric.name for metric in metrics}
+    assert all(asked <= {*metric.attributes} for metric in metrics), "each of these metrics has each attribute"
 
 
 def test_workbook_and_dashboard_are_those_that_the_panels_make() -> None:
     assert dashboards.main(["--check"]) == 0, "run python -m tools.dashboards"
+
+
+def test_the_workbook_has_what_a_workbook_may_have() -> None:
+    """Microsoft's schema asks for a type, a content, texts as names and widths. What the portal reads is more."""
+    workbook = dashboards.workbook()
+    assert (workbook["version"], {*workbook}) == ("Notebook/1.0", {"version", "items", "$schema"})
+    head, *panels = workbook["items"]
+    (period,) = head["content"]["parameters"]
+    assert (head["type"], period["type"]) == (9, 4), "parameters, one of them a range of time"
+    assert str(uuid.UUID(period["id"])) == period["id"]
+    assert period["value"] in period["typeSettings"]["selectableValues"]
+    assert len({item["name"] for item in workbook["items"]}) == len(workbook["items"])
+    for item in panels:
+        assert {*item} == {"type", "content", "customWidth", "name"}
+        assert (item["type"], 0 < int(item["customWidth"]) <= 100) == (3, True), "a query, a share of the width"
+        content = item["content"]
+        assert content["version"] == "KqlItem/1.0"
+        assert content["timeContextFromParameter"] == period["name"]
+        assert content["visualization"] in {"timechart", "barchart", "table"}
+        assert (content["queryType"], content["size"]) == (0, 0), "logs, of medium height"
+        assert content["resourceType"] == "microsoft.insights/components"
+        assert item["name"] in {query.stem for query in QUERIES}
+
+
+@pytest.mark.parametrize(("name", "file"), [("workbook", dashboards.workbook()), ("grafana", dashboards.grafana())])
+def test_the_pictures_have_the_panels_of_the_files(name: str, file: dict[str, Any]) -> None:
+    titles = [item["content"]["title"] for item in file.get("items", [])[1:]]
+    titles += [panel["title"] for panel in file.get("panels", [])]
+    for ends in ("light", "dark"):
+        drawn = (ROOT / "docs" / "_static" / f"{name}-{ends}.svg").read_text("utf-8")
+        assert re.findall(r'font-weight="bold" fill="#\w+">([^<]+)<', drawn) == titles
+
+
+POINTS = [
+    Point(
+        10.0,
+        "host-1",
+        "singleton.lock.acquired",
+        {"singleton.function": "f", "singleton.mode": "function"},
+        {"value": 3},
+    ),
+    Point(
+        10.0,
+        "host-1",
+        "singleton.lock.contended",
+        {"singleton.function": "f", "singleton.mode": "function"},
+        {"value": 1},
+    ),
+    Point(
+        10.0,
+        "host-1",
+        "singleton.lock.contended",
+        {"singleton.function": "f", "singleton.mode": "listener"},
+        {"value": 9},
+    ),
+    Point(
+        70.0, "host-1", "singleton.lock.lost", {"singleton.function": "f", "singleton.reason": "closed"}, {"value": 1}
+    ),
+    Point(
+        70.0, "host-2", "singleton.lock.lost", {"singleton.function": "f", "singleton.reason": "expired"}, {"value": 2}
+    ),
+    Point(
+        70.0, "host-2", "singleton.lock.held", {"singleton.function": "f", "singleton.mode": "function"}, {"value": 7}
+    ),
+    Point(
+        70.0,
+        "host-2",
+        "singleton.processing.count",
+        {"singleton.function": "f", "singleton.outcome": "error"},
+        {"value": 1},
+    ),
+    Point(
+        70.0,
+        "host-2",
+        "singleton.storage.requests",
+        {"singleton.operation": "renew", "singleton.status": "200"},
+        {"value": 60},
+    ),
+    *(
+        Point(
+            *(10.0, "host-1", f"singleton.lock.{each}", {"singleton.function": "f", "singleton.mode": "function"}),
+            {"explicit_bounds": [1.0, 3.0], "bucket_counts": [10, 10, 0]},
+        )
+        for each in ("wait", "hold")
+    ),
+]
+
+
+def test_the_picture_of_grafana_has_what_its_queries_ask_for() -> None:
+    assert [prometheus(panel.prometheus, panel.legend, POINTS) for panel in dashboards.PANELS] == [
+        {"f": {0: 2.8}},
+        {"f": {0: 2.8}},
+        {"f": {0: 25.0}},
+        {"f: expired": {60: 2}},
+        {"f on host-2": {60: 7}},
+        {"f": {60: 1}},
+        {"renew 200": {60: 1.0}},
+    ]
 
 
 @pytest.mark.parametrize("panel", dashboards.PANELS, ids=lambda panel: panel.query)
