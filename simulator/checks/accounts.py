@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from simulator.history.facts import Acquisition, History, Invocation, Refusal, Section
+    from simulator.history.functions import Function
     from simulator.history.journal import Record
 
 
@@ -142,8 +143,8 @@ def _limit(history: History, refusal: Refusal, patience: Mapping[tuple[str, str]
 def refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early", "other policy"]]]:
     """Yield refusals that neither the policy of the function allows, nor ``max_waiting``, nor the ``functionTimeout``.
 
-    A listener's queue gets its messages back, and its timer's runs are skipped. A caller whose wait might never end may
-    be refused at once. So may a call that is no invocation: a body made the call.
+    A caller whose wait might never end may be refused at once. So may a call that is no invocation: a body made the
+    call.
     """
     calls = {(call.host, call.id): call for call in history.invocations}
     waits = {(wait.host, wait.owner, wait.lock, wait.start): wait for wait in history.waits}
@@ -154,7 +155,7 @@ def refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early"
             policy = "wait"  # as the policy of the app's own answered
         known = refusal.function in history.functions or refusal.function in history.inner
         if refusal.mode == "listener":
-            if function.trigger in {"queue", "timer"} and refusal.reason == "raise" != policy:
+            if known and function.trigger and refusal.reason != _elsewhere(function):
                 yield refusal, "other policy"
             continue
         if not known or policy == "custom":
@@ -176,6 +177,12 @@ def refused_wrongly(history: History) -> Iterator[tuple[Refusal, Literal["early"
             continue
         elif late - refusal.called < function.cut_after * fast:
             yield refusal, "early"
+
+
+def _elsewhere(function: Function) -> str:
+    """Return what becomes of an invocation of this trigger while another process is the function's listener."""
+    ways = {"queue": "defer", "timer": "skip"}
+    return "raise" if function.on_contention == "raise" else ways.get(function.trigger, "raise")
 
 
 def _is_endless(history: History, refusal: Refusal, call: Invocation | None) -> bool:

@@ -85,7 +85,7 @@ def may_succeed(history: History) -> set[tuple[str, str]]:
     return {
         (each.host, each.owner)
         for each in history.refusals
-        if each.mode == "listener"
+        if (each.mode == "listener" and each.reason != "raise")
         or each.reason == history.function(each.function).when_full == "defer"
         or (
             history.function(each.function).on_contention not in {"wait", "raise"}

@@ -195,3 +195,8 @@ def a_message_comes_to_the_poison_queue_without_its_body(patch: Patch) -> None:
 @broken("gave up (raise), though", app="listeners")
 def listeners_put_no_message_back(patch: Patch) -> None:
     patch.setattr(ListenerGuard, "_puts_back", lambda *_: False)
+
+
+@broken("gave up (skip), though", app="listeners")
+def listeners_skip_messages(patch: Patch) -> None:
+    patch.setattr(ListenerGuard, "_way", lambda *_: "skip")

@@ -202,7 +202,7 @@ class Postbook(Judge):
         if key.is_kept((entry.sender, entry.number)) and spot not in self.deleted:
             self._blame("put aside too late", f"{send} is put aside, and was handled")
             return
-        if key.tried < self.attempts and not key.skips:
+        if key.tried < self.attempts and not key.skips and not key.kept.aside:  # a resume forgets the attempts only
             self._blame("poisoned too soon", f"{send} is put aside after {key.tried} attempts")
 
     def _is_kept(self, spot: str, state: Position, lease_id: str) -> None:
@@ -219,6 +219,8 @@ class Postbook(Judge):
                 self._blame("kept unhandled", f"{send} is passed over")
         if not key.may_count(state, lease_id):
             self._blame("miscounted", f"{spot} counts {state.tried} attempts after {key.kept.tried}")
+        if state.aside and not key.kept.aside and key.tried < self.attempts and not key.skips:
+            self._blame("poisoned too soon", f"a message of {spot} is to be put aside after {key.tried} attempts")
         if state.stopped and not key.kept.stopped:
             self.world.oracle.reached["keys stopped"] += 1
             if key.tried < self.attempts:

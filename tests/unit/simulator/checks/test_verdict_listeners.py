@@ -24,7 +24,8 @@ class Watch(Story):
         super().__init__(rough=rough)
         for number in (1, 2, 3):
             told = {"guarded": True, "mode": "listener", "lease": 15, "poll": 20, "listener": {"lease": 15, "poll": 20}}
-            self.add(0.25, f"host-{number}", "function", name="watch", trigger="timer", tick=5, **{**told, **guard})
+            about = {"trigger": "timer", "tick": 5, **told, **guard}
+            self.add(0.25, f"host-{number}", "function", name="watch", **about)
 
     def process(self, t: float, host: str, kind: str, **fields: Any) -> None:
         """Tell of a process: that it wants to listen, does, or does no longer."""
@@ -204,12 +205,19 @@ def test_a_thread_that_was_told_that_its_listeners_lease_is_lost_can_not_be_ende
 
 
 @pytest.mark.parametrize(
-    ("policy", "reason", "found"), [("wait", "raise", 1), ("wait", "skip", 0), ("raise", "raise", 0)]
+    ("trigger", "policy", "reason", "found"),
+    [
+        *[("timer", "wait", "raise", 1), ("timer", "wait", "skip", 0), ("timer", "raise", "raise", 0)],
+        *[("queue", "wait", "skip", 1), ("queue", "wait", "defer", 0), ("queue", "raise", "raise", 0)],
+        *[("http", "wait", "skip", 1), ("http", "wait", "raise", 0)],
+    ],
 )
-def test_a_run_is_skipped_and_not_failed_where_another_process_listens(policy: str, reason: str, found: int) -> None:
-    story = led(on_contention=policy)
+def test_the_trigger_says_what_becomes_of_an_invocation_where_another_process_listens(
+    trigger: str, policy: str, reason: str, found: int
+) -> None:
+    story = led(on_contention=policy, trigger=trigger)
     story.run("host-1", 5, 6, "a")
     story.add(7, "host-2", "invocation_started", function="watch", invocation="b")
     story.lock(7, "host-2", "contended", LOCK, "b", function="watch", mode="listener", reason=reason)
     story.add(7, "host-2", "invocation_ended", function="watch", invocation="b", outcome="ok")
-    assert sum("gave up (raise), though" in text for text in judge(story.end(40)).violations) == found
+    assert sum(f"gave up ({reason}), though" in text for text in judge(story.end(40)).violations) == found
