@@ -258,7 +258,7 @@ class Arrival:
             return StorageUnavailable(text, lock=self._seat, owner=self._owner)
         why, reason, holder = self._held, None, None
         if refused is not None:
-            name, why = refused.lock or name, f"{refused.who_has[0]} has it"
+            name, why = refused.lock or name, refused.message.rpartition(": ")[2]
             reason, holder = refused.reason, refused.holder
         text = f"lock {name!r} was not acquired within {self._span}: {why}"
         return LockNotAcquired(text, lock=name, owner=self._owner, reason=reason, holder=holder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ class Acquisition:
 
     Attributes:
         in_doubt: whether a request under the present id may have been carried out, or may still be.
+        lingers: until when a lease that was not released may stand.
         unusable: since when the last attempt had a lease that it could not stamp, and since when others can have that.
     """
 
@@ -77,6 +79,7 @@ class Acquisition:
         self._fencing = fencing
         self._id = self._new_id()
         self.in_doubt = False
+        self.lingers = -math.inf
         self.unusable: tuple[float, float] | None = None
 
     async def ask(self, owner: str) -> Lease:
@@ -147,14 +150,15 @@ class Acquisition:
         except (StoreFailure, TimeoutError) as failure:
             _log.debug("lock %s: its next tokens were not written: %s", self._name, failure)
 
-    async def give_up(self) -> bool:
-        """Release the lease of a request in doubt, or the lease would block the lock for a period; tell if it is.
+    async def give_up(self) -> None:
+        """Release the lease of a request in doubt, or the lease would block the lock for a period.
 
         A later "no" proves nothing: the earlier request may be stuck on its way.
         """
         lease_id, self._id = self._id, self._new_id()
         doubt, self.in_doubt = self.in_doubt, False
-        return not doubt or await self._release(lease_id)
+        if doubt and not await self._release(lease_id):
+            self.lingers = asyncio.get_running_loop().time() + self._timing.period
 
     async def give_back(self, lease: Lease) -> float:
         """Join the renewals, then release (B22). A lease that another host has by now is left alone.
@@ -168,6 +172,8 @@ class Acquisition:
         finally:  # also after a cut, which a close makes when it has waited long enough
             done = lease.lost not in (None, "expired", "broken", "too long") or await self._release(lease.id)
         now = asyncio.get_running_loop().time()
+        if not done:
+            self.lingers = lease.lapses
         return now if done else max(now, lease.lapses)
 
     async def _create(self, owner: str, guess: Guess | None) -> None:

@@ -72,6 +72,7 @@ HERE: Final = "in use here"
 ENDLESS: Final = "event loop"
 """``reason`` of a ``LockNotAcquired`` whose wait would block the event loop of the holder."""
 _OURS: Final = "it is in use by this process"
+OR_OURS: Final = ", or a lease is left on it that this process could not release"
 _SILENCE: Final = StoreFailure(detail="no answer yet")
 
 
@@ -82,6 +83,7 @@ class Line:
         kind: ``"lock"`` or ``"semaphore"``, for errors.
         taken: words of an error for a holder in another process.
         holder: returns the known holder; a read before the given time counts only if it is recent.
+        lingers: returns until when a lease that this process could not release may stand.
         every_slot: a single attempt waits for the answer of every slot, unless the storage fails.
     """
 
@@ -93,6 +95,7 @@ class Line:
         taken: str,
         timing: Timing,
         holder: Callable[[float], Holder | None] = lambda _: None,
+        lingers: Callable[[], float] = lambda: -math.inf,
         every_slot: bool = False,
     ) -> None:
         self.phases = PhaseMachine(f"{kind} {name}", timing)
@@ -101,6 +104,7 @@ class Line:
         self._name = name
         self._taken = taken
         self._holder = holder
+        self._lingers = lingers
         self._every_slot = every_slot
         self._waiters: OrderedDict[Waiter, None] = OrderedDict()
         self._waking: asyncio.Future[bool] | None = None
@@ -261,6 +265,7 @@ class Line:
     def _not_acquired(
         self, why: str, *, within: str = "at once", owner: str | None = None, since: float = math.inf
     ) -> LockNotAcquired:
-        text = f"{self._kind} {self._name!r} was not acquired {within}: {why}"
+        perhaps = OR_OURS * (why == self._taken and self.phases.loop.time() < self._lingers())
+        text = f"{self._kind} {self._name!r} was not acquired {within}: {why}{perhaps}"
         here = HERE if why == _OURS else None
         return LockNotAcquired(text, lock=self._name, owner=owner, reason=here, holder=self._holder(since))

@@ -104,11 +104,17 @@ class Lock:
             if stamp == "none"
             else FencingCounter(store, name, counts=counts, failover=failover, highest=self.guard.highest, wall=wall)
         )
-        self._acquisition = Acquisition(
+        self._acquisition = acquisition = Acquisition(
             store, name, timing, rng=rng, fencing=self._fencing, guess=guess, renewals=renewals
         )
         self._takeover = None if failover is None else Takeover(self._acquisition, store, name, failover, self.guard)
-        self._line = Line("lock", name, taken="somebody else has it", timing=timing, holder=self.guard.holder)
+        self._line = Line(
+            *("lock", name),
+            taken="somebody else has it",
+            timing=timing,
+            holder=self.guard.holder,
+            lingers=lambda: acquisition.lingers,
+        )
         self.waiters: Iterable[Waiter] = self._line
         self._phases = self._line.phases
         self._server: asyncio.Task[None] | None = None

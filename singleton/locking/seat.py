@@ -55,6 +55,7 @@ from singleton.base.errors import StorageUnavailable
 from singleton.locking.acquisition import Acquisition, storage_error
 from singleton.locking.fencing import FencingCounter
 from singleton.locking.lease import as_failure
+from singleton.locking.line import OR_OURS
 from singleton.locking.section import closed_error
 from singleton.stores.protocol import StoreFailure, within
 from singleton.stores.stamps import OWNER_KEY, WORD_KEY, header_safe, metadata_value, signature
@@ -156,7 +157,6 @@ class Seat:
         self.waits = False
         self.known, self.held = -math.inf, ""
         self._store = store
-        self._period = timing.period
         self._stamps = SeatStamps(store, self.name)
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
         self._work: asyncio.Task[Any] | None = None
@@ -166,13 +166,13 @@ class Seat:
         self._taken = self._closed = False
         self._owner, self._begun = "", False
         self._failure = StoreFailure()
-        self._lingers = self._found = -math.inf
+        self._found = -math.inf
         self.asks = {again: Throttle() for again in (True, False)}
 
     @property
     def forgettable(self) -> bool:
         """Whether the seat is unused, and no lease of this process may linger."""
-        return not self._taken and not self._busy and self._lingers < asyncio.get_running_loop().time()
+        return not self._taken and not self._busy and self._acquisition.lingers < asyncio.get_running_loop().time()
 
     @property
     def _busy(self) -> bool:
@@ -230,9 +230,9 @@ class Seat:
                 self._lease = await self._acquisition.ask(owner)
         except Exception as error:
             if (failure := as_failure(error)).meaning == "held":
-                await self._give_up()
+                await self._acquisition.give_up()
             else:  # a silent storage is told before it is asked for a release
-                self._next(self._give_up)
+                self._next(self._acquisition.give_up)
                 raise storage_error(self.name, failure, what="seat") from error
         else:
             self._taken = self.waits = True
@@ -242,19 +242,15 @@ class Seat:
         if self._taken:
             return True
         # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
-        if again or sent < self._lingers or not await self._another_waits():
+        if again or sent < self._acquisition.lingers or not await self._another_waits():
             return None
         self._found = sent
         return False
 
-    async def _give_up(self) -> None:
-        if not await self._acquisition.give_up():
-            self._lingers = asyncio.get_running_loop().time() + self._period
-
     def _is_held(self) -> float:
         """Note that the seat is held, and return the time."""
         self.known = now = asyncio.get_running_loop().time()
-        perhaps = ", perhaps by a lease that this process could not release" * (not self._taken and now < self._lingers)
+        perhaps = OR_OURS * (not self._taken and now < self._acquisition.lingers)
         self.held = f"its seat {self.name!r} was taken{perhaps}"
         return now
 
@@ -291,7 +287,7 @@ class Seat:
         while not self._begun and loop.time() < ends and not self._closed:
             if (lease := self._lease) is not None and not lease.alive():
                 self._lease = None
-                self._lingers = await self._acquisition.give_back(lease)
+                await self._acquisition.give_back(lease)
                 continue
             try:
                 async with asyncio.timeout_at(min(ends, loop.time() + _TRY)):
@@ -332,13 +328,13 @@ class Seat:
         self.waits = False
         try:
             if (lease := self._lease) is None:
-                await self._give_up()
+                await self._acquisition.give_up()
                 return
             if not self._begun and lease.alive():
                 self._stamps.word = None
                 with suppress(Exception):  # whatever a store raises, the lease is given back
                     await within(_TRY, self._stamps.touch(lease.id, self._owner, 0.0))
-            self._lingers = await self._acquisition.give_back(lease)
+            await self._acquisition.give_back(lease)
         finally:
             self._lease, self._taken = None, False
 

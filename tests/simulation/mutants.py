@@ -255,8 +255,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="given up without release",
         file=ACQUISITION,
-        old="return not doubt or await self._release(lease_id)",
-        new="return not doubt",
+        old="if doubt and not await self._release(lease_id):",
+        new="if doubt is None:",
         breaks="an acquire that was carried out for a caller that left locks everybody out for a period",
     ),
     Mutant(

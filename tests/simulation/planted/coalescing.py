@@ -41,8 +41,8 @@ COALESCING: tuple[Mutant, ...] = (
     Mutant(
         name="a lost seat counts as one that was left",
         file=SEAT,
-        old="                self._lease = None\n                self._lingers",
-        new="                self._begun, self._lease = True, None\n                self._lingers",
+        old="                self._lease = None\n                await",
+        new="                self._begun, self._lease = True, None\n                await",
         breaks="a body begins, and its process's word still says that it waits",
         among="small-coalesce",
     ),

@@ -236,7 +236,7 @@ async def test_who_asks_for_the_seat_only_is_told_of_the_seat_and_not_of_a_lock_
     arrives = await_on(host, a_refresh([], timeout=4), "arrives")
     await asyncio.sleep(1.0)
     await service.release(LOCK, foreign_id())
-    perhaps = ", perhaps by a lease that this process could not release" * ours
+    perhaps = ", or a lease is left on it that this process could not release" * ours
     with pytest.raises(LockNotAcquired) as told:
         await arrives
     assert str(told.value) == f"lock {LOCK!r} was not acquired within 0:00:04: its seat {seat!r} was taken{perhaps}"
@@ -325,7 +325,7 @@ FAILS = "the storage does not answer as it should"
         (12, 1, LOCK, lambda at: at < 3 and LOST_REQUEST, f"lock {LOCK!r} was not acquired within 0:00:12: somebody"),
         (
             *(14, 2, "", lambda at: at < 1 and LOST_REPLY),
-            f"lock {LOCK!r} was not acquired within 0:00:14: its seat {SEAT!r} was taken, perhaps by a lease that this",
+            f"lock {LOCK!r} was not acquired within 0:00:14: its seat {SEAT!r} was taken, or a lease is left",
         ),
     ],
     ids=["busy", "busy seat", "deleted", "silent at last", "silent seat at last", "silent at first", "own lease"],

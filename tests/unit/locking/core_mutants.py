@@ -169,8 +169,8 @@ OTHERS: list[Killed] = [
     ),
     acquisition(
         "an unknown outcome left alone",
-        "return not doubt or await self._release(lease_id)",
-        "return not doubt",
+        "if doubt and not await self._release(lease_id):",
+        "if doubt is None:",
         partial(
             unknown.test_an_attempt_given_up_with_its_outcome_unknown_is_released_by_its_id, answered(executed=True)
         ),

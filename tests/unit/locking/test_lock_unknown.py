@@ -103,6 +103,31 @@ async def test_an_attempt_given_up_with_its_outcome_unknown_is_released_by_its_i
     }
 
 
+@pytest.mark.parametrize("lost", ["acquire", "release"])
+@virtual
+async def test_who_is_refused_after_a_lost_release_is_told_that_its_own_process_may_have_left_the_lease(
+    lost: str,
+) -> None:
+    network = Network()
+    await network.service.create(NAME)
+    lock = lock_on(network)
+    network.always("release", LOST_REQUEST)
+    if lost == "acquire":
+        network.plan("acquire", LOST_REPLY)
+        with pytest.raises(StorageUnavailable):
+            await lock.acquire(timeout=0.3)
+        await lock.at_rest()
+    else:
+        await section(lock)
+    for timeout in (0.0, 1.0):
+        with pytest.raises(LockNotAcquired, match="somebody else has it, or a lease is left on it that this process"):
+            await lock.acquire(timeout=timeout)
+    await until(30.0)
+    await occupy(network.service)
+    with pytest.raises(LockNotAcquired, match=r"somebody else has it$"):
+        await lock.acquire(timeout=0)
+
+
 @pytest.mark.parametrize("status", [400, 401, 403, 412])
 @virtual
 async def test_a_lease_whose_answer_became_a_page_of_something_in_between_is_released(status: int) -> None:
