@@ -24,16 +24,24 @@ if TYPE_CHECKING:
 
     from singleton.base.holder_record import Holder
 
-_TAKEN_FOR_SECRETS: Final = r"(?i)((?:key|token|sig|pwd|password|secret|credential|code|data source|server)\s*)=(?!=)"
+_TAKEN_FOR_SECRETS: Final = re.compile(
+    r"((?:key|token|sig|pwd|password|secret|credential|code|data source|server|protocol)\s*)=(?!=)([^\s;&'\"]{40,})?"
+    r"|(://)[^:\s\"'/]+:[^@\s\"'/]+(@)",
+    re.IGNORECASE,
+)
 
 
 def shown(text: str) -> str:
     r"""Return a text in which the Functions host hides nothing: it hides what follows ``key=``, also of a user's value.
 
+    What may be a real key, because it is as long, is left out, and so is the password in a URL.
+
     >>> print(shown("scope_id 'key={Id'"))
     scope_id 'key\x3d{Id'
     """
-    return re.sub(_TAKEN_FOR_SECRETS, r"\1\\x3d", text)
+    return _TAKEN_FOR_SECRETS.sub(
+        lambda found: f"{found[3]}…@" if found[3] else rf"{found[1]}\x3d{(found[2] and '…') or ''}", text
+    )
 
 
 class SingletonError(Exception):

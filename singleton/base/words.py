@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def quoted(value: object, limit: int = 80) -> str:
     """Return the value as Python writes it, cut to ``limit`` characters, and such that the host hides none of it."""
     try:
-        said = called(value) if inspect.isroutine(value) or isinstance(value, partial) else repr(value)
+        said = called(value) if inspect.isroutine(value) or isinstance(value, partial) else shown(repr(value))
     except ValueError:  # an int of more digits than Python prints
         return f"a number of more than {limit} digits"
     except RecursionError:
         return f"a {type(value).__name__} that is deeply nested"
-    return shown(said if len(said) <= limit else f"{said[:limit]}…")
+    return said if len(said) <= limit else f"{said[:limit]}…"
 
 
 def called(function: object) -> str:

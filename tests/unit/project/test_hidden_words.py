@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from singleton import ConfigurationError, Holder, LockNotAcquired, singleton
+from singleton import ConfigurationError, Holder, Inbox, LockNotAcquired, singleton
 from singleton.functions.body_result import refuse_unanswered
 
 if TYPE_CHECKING:
@@ -86,6 +86,13 @@ def test_a_users_own_value_is_quoted_in_a_form_that_the_host_shows() -> None:
     with pytest.raises(ConfigurationError, match=r"key\\x3d") as caught:
         singleton(scope_id="key={Id")(print_nothing)
     assert HIDDEN.search(str(caught.value)) is None
+    account = "DefaultEndpointsProtocol=https;AccountName=shop;AccountKey=" + 88 * "x"
+    for secret in (account, "https://me:xxx@shop", f"https://shop?sig={44 * 'x'}"):
+        with pytest.raises(ConfigurationError) as caught:
+            Inbox(secret)
+        assert "xxx" not in str(caught.value)
+        assert str(caught.value).endswith("single dashes")
+        assert HIDDEN.search(str(caught.value)) is None
     holder = Holder(lock="a", owner="pwd=1", host="vm-1", pid=7)
     with pytest.raises(RuntimeError, match=r"exit\('key\\x3d5'\)"):
         refuse_unanswered("ship", SystemExit("key=5"), is_async=False)
