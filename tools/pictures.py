@@ -1,7 +1,7 @@
-"""Draw the pictures of the README and of the site from real runs: `python -m tools.pictures` (a quarter of an hour).
+"""Draw the pictures of the README and of the site from real runs: `python -m tools.pictures` (takes twenty minutes).
 
 The runs: the sample app on three hosts, one of them killed and one paused. The live view is drawn from the journals of
-a short run, and the timeline by a browser from its report. A run of ten minutes has the metrics that
+a short run, and the timeline by a browser from its report. A run of a quarter of an hour has the metrics that
 `observe()` exported: workbook and dashboard are drawn from them. Each picture is made twice, for light and for dark
 screens. It needs a browser and the packages `duckdb` and `duckdb-kql`. With `--metrics FOLDER` only workbook and
 dashboard are drawn, from the files that an earlier run has exported.
@@ -32,7 +32,7 @@ from tools.picture_of_metrics import EXPORTED, of_grafana, of_workbook, points
 ROOT: Final = Path(__file__).resolve().parent.parent
 PICTURES: Final = ROOT / "docs" / "_static"
 SECONDS: Final = 45
-OBSERVED: Final = 600
+OBSERVED: Final = 900
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 OBSERVING: Final = f"""
 import os

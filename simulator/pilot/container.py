@@ -31,6 +31,10 @@ _PATIENCE: Final = 30.0
 _CALL: Final = 10.0
 """Seconds of one try."""
 _LONGEST: Final = 2**22
+_IP: Final = re.compile(
+    r"\('[0-9A-Fa-f:.]+', \d+(?:, \d+, \d+)?\)|(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?![\d.]*\d)"
+)
+"""An address as it stands in errors of connections."""
 _GONE: Final = ("ContainerNotFound", "ContainerBeingDeleted")
 
 
@@ -96,7 +100,7 @@ class Anonymous:
         """Return the text with ``account-1`` in place of the account."""
         for secret in self._secrets:
             text = text.replace(secret, "***")
-        return self._names.sub("account-1", careful(text))
+        return _IP.sub("account-1", self._names.sub("account-1", careful(text)))
 
     def told(self, value: Any) -> Any:
         """Return data with ``account-1`` in place of the account in each text."""

@@ -89,12 +89,15 @@ def test_the_worst_finding_decides_and_what_is_unknown_is_not_fine(
 def test_the_report_has_neither_the_account_nor_a_secret(settings: dict[str, str]) -> None:
     anonymous = Anonymous(resolve_blob_account("ORDERS", settings))
     words = f"orders says: https://orders.blob.core.windows.net/orders?sig={KEY} AccountKey={KEY}; 7 reorders"
+    words += "; Connect call failed ('20.60.1.2', 443), ('2603:1030::1', 443, 0, 0), 20.60.1.2:443, version 1.20.3"
     found = result(violation(words))
     for text in (found.as_json(anonymous), found.as_html(anonymous)):
         assert KEY not in text
         assert "orders." not in text
         assert "account-1 says" in text
         assert "reorders" in text
+        assert "version 1.20.3" in text
+        assert not re.search(r"20\.60\.1\.2|2603:1030", text)
     told = json.loads(found.as_json(anonymous))
     assert (told["account"], told["outcome"], told["left_out"]) == ("account-1", "failed", ["tea"])
     assert told["parts"][0]["findings"][0]["outcome"] == "failed"
