@@ -25,7 +25,7 @@ from simulator.pilot_cli import pilot
 from simulator.program import ENVIRONMENT, PROGRAM, USAGE, called_as, complain, version
 from simulator.real.run import RunOutcome, RunTrouble, run
 from simulator.real.settle import Interrupt, Signals
-from simulator.report.files import TRACE, OutFile, OutFileError, opened_with, report_option, write_json
+from simulator.report.files import TRACE, OutFile, OutFileError, apart, opened_with, report_option, write_json
 from simulator.report.html.html_report import as_page, of_run
 from simulator.report.trace import write_trace
 from simulator.report.words import PlainReporter, Reporter
@@ -198,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _simulate(
     *, as_json: bool, strict: bool, report: OutFile | None, trace: OutFile | None, seed: int | None, **options: Any
 ) -> int:
+    apart(messages=options["messages"], fault_plan=options["fault_plan"])
     seed = random.SystemRandom().randrange(2**32) if seed is None else seed
     reporter = _reporter(as_json=as_json)
     page = report

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from simulator.program import called_as
-from simulator.report.files import TRACE, OutFile, opened_with, report_option, same_file
+from simulator.report.files import TRACE, OutFile, apart, opened_with, report_option
 from singleton.base.errors import SingletonError
 
 if TYPE_CHECKING:
@@ -142,9 +142,7 @@ def explore(
     file = story.resolve()  # for the app's folder becomes the working directory
     if not file.parent.is_dir():
         raise click.UsageError(f"--story {story}: there is no such folder")
-    for other in (report, trace):
-        if other is not None and same_file(other.path, file):
-            raise click.UsageError(f"--story and {other.option} are both {story}: give each a file of its own")
+    apart(story=story, messages=messages, progress=progress)
     messages = None if messages is None else messages.resolve()
     notes = _check_app(plan.app) if plan.app else ()
     if messages is not None:
@@ -324,6 +322,7 @@ def replay(file: Path, app: Path | None, report: OutFile | None, trace: OutFile 
     from simulator.virtual.workloads import builtin  # noqa: F401 - registers the workloads
     from simulator.virtual.worlds.runtime import prepare_process
 
+    apart(story=file)
     try:
         story = load_story(file)
     except ValueError as error:

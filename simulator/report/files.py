@@ -106,13 +106,27 @@ def out_file(context: click.Context, parameter: click.Parameter, value: str | Pa
     except OutFileError as error:
         raise click.UsageError(str(error), context) from None
     for other in others:
-        if same_file(other.path, file.path):
+        if _same(other.path, file.path):
             raise click.UsageError(f"{other.option} and {file.option} are both {value}: give each a file of its own")
     others.append(file)
     return file
 
 
-def same_file(one: Path, other: Path) -> bool:
+def apart(**others: Path | None) -> None:
+    """Refuse a file that the command reads or writes, and that one of its `OutFile` options would overwrite.
+
+    Raises:
+        click.UsageError: two options name one file.
+    """
+    files: list[OutFile] = click.get_current_context().meta.get(__name__, [])
+    for name, path in others.items():
+        for file in files:
+            if path is not None and _same(path.resolve(), file.path):
+                said = f"{file.option} would overwrite {path}, which is --{name.replace('_', '-')}"
+                raise click.UsageError(f"{said}: give it a file of its own")
+
+
+def _same(one: Path, other: Path) -> bool:
     """Tell whether two paths are one file, also where names differ in case only, or by a link."""
     return one == other or (one.exists() and other.exists() and one.samefile(other))
 
