@@ -26,7 +26,7 @@ import azure.functions
 print(time.process_time() - start, 0, len(sys.modules) - before)
 """
 _LOAD: Final = """
-import asyncio, concurrent.futures, importlib, inspect, json, logging, os, pathlib, sys, time, types, typing
+import asyncio, concurrent.futures.thread, importlib, inspect, json, logging, os, pathlib, sys, time, types, typing
 import azure.functions
 sys.modules["azure_functions_worker"] = types.ModuleType("azure_functions_worker")
 os.environ["AzureWebJobsStorage"] = "UseDevelopmentStorage=true"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.measuring import heading, machine, say, table
 from singleton import AsyncLockClient, LockClient
-from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.lock_thread import Runtime
+from singleton.runtime.provided import provide_runtime
 from singleton.runtime.registry import Registry
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 

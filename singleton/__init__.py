@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from singleton.base.forks import importing as _importing
+
 _NAMES = {
     "singleton.base.errors": (
         "ConfigurationError LockClosed LockLost LockNotAcquired ResultNotKept "
@@ -48,24 +50,28 @@ def __getattr__(name: str) -> object:
     """Import a public name when first asked for: a worker imports every module at start, and most apps need few."""
     if name not in _MODULES:
         raise _unknown(name)
-    import importlib
+    with _importing:
+        import importlib
 
-    value: object = getattr(importlib.import_module(_MODULES[name]), name)
+        value: object = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 
 
 def _unknown(name: str) -> Exception:
     """Return the error for a name that the package lacks: perhaps of an app's own module, which the package hides."""
-    from importlib.util import find_spec
+    with _importing:
+        from importlib.util import find_spec
 
+        ours = name.startswith("__") or find_spec(f"{__name__}.{name}") is not None  # a module, not yet imported
     said = f"module {__name__!r} has no attribute {name!r}"
-    if name.startswith("__") or find_spec(f"{__name__}.{name}") is not None:  # a module of ours, not yet imported
+    if ours:
         return AttributeError(said)
-    import sys
+    with _importing:
+        import sys
 
-    from singleton.base.attribute_names import instead_of
-    from singleton.base.words import did_you_mean
+        from singleton.base.attribute_names import instead_of
+        from singleton.base.words import did_you_mean
 
     instead = instead_of(name)
     hint = f"{instead}." if instead else did_you_mean(name, __all__) or "."

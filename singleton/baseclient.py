@@ -1,37 +1,28 @@
 """What both lock clients share: the account, the options, the checks of arguments, and each request as work.
 
-A request is work for the lock thread. Its modules are imported with the client: a fork while another thread imports
-them would leave the child with half a module.
+A request is work for the lock thread. A worker loads an app with a client without the modules of requests: they are
+imported with the first request.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 
 from singleton.base.attribute_names import with_explained_attributes
 from singleton.base.errors import ConfigurationError, LockNotAcquired
-from singleton.base.events import Call
-from singleton.base.hold import Hold
+from singleton.base.forks import cached_property, importing
 from singleton.base.kinds import OnLoss
 from singleton.base.names import check_blob_name
 from singleton.base.words import check_arity, quoted
-from singleton.clients.leadership import Leadership
-from singleton.clients.periodic_worker import PeriodicWorker
-from singleton.clients.request_events import CandidateRequests, acquire_all, told
-from singleton.locking.holder import holder
-from singleton.locking.semaphore import checked_limit, slot_name
-from singleton.runtime.address import Address
+from singleton.layouts.blob_name import safe_name
 from singleton.runtime.closing import Closing
-from singleton.runtime.holders import naming_holder
-from singleton.runtime.lock_thread import provided_account
-from singleton.settings.accounts import LockContainer
+from singleton.runtime.provided import provided_account
 from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.connection import check_setting_name, resolve_blob_account
 from singleton.settings.durations import Limits, seconds, span
-from singleton.settings.localrun import warn_of_local_run
 from singleton.settings.options import SingletonOptions, refuse_failover
 
 _T = TypeVar("_T")
@@ -46,14 +37,18 @@ if TYPE_CHECKING:
 
     from azure.storage.blob.aio import ContainerClient
 
+    from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
     from singleton.base.kinds import Level, Seconds, Use
+    from singleton.clients.leadership import Leadership
+    from singleton.clients.periodic_worker import PeriodicWorker
     from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import Met, Wanted
+    from singleton.runtime.address import Address
     from singleton.runtime.calls import Work
     from singleton.runtime.registry import Registry
-    from singleton.settings.accounts import GivenAccount, GivenClients
+    from singleton.settings.accounts import GivenAccount, GivenClients, LockContainer
     from singleton.settings.connection import StorageAccount
     from singleton.stores.lock_keeping import Page
 
@@ -87,6 +82,9 @@ class BaseClient:
 
         Many a client is made at import, and a Functions worker loads no function of an app whose import raises.
         """
+        with importing:
+            from singleton.settings.accounts import LockContainer
+
         account = self._given or resolve_blob_account(str(self._connection), os.environ)
         return LockContainer(account, self._options.container, self._options.http)
 
@@ -111,8 +109,6 @@ class BaseClient:
 
             with locks.lock(locks.safe_name(customer)): ...
         """
-        from singleton.layouts.blob_name import safe_name
-
         return safe_name(text)
 
     def periodic(
@@ -145,6 +141,9 @@ class BaseClient:
             with locks.periodic("cleanup", clean_up, every=60):
                 serve()
         """
+        with importing:
+            from singleton.clients.periodic_worker import PeriodicWorker
+
         if not callable(work):  # now, before the first tick would tell
             raise ConfigurationError(f"work is {quoted(work)}: give a function, or coroutine function, of the hold")
         check_arity("work", work, "the hold alone", ", such as `def clean_up(hold): ...`")
@@ -178,6 +177,10 @@ class BaseClient:
                     while not hold.lost.wait(1):
                         poll()
         """
+        with importing:
+            from singleton.clients.leadership import Leadership
+            from singleton.clients.request_events import CandidateRequests
+
         recovery = self._options.recovery
         timeout = self._options.lock_acquisition_timeout if recovery is None else 0
         options = self._options.replace(lock_period=self._options.listener_lock_period)
@@ -215,7 +218,8 @@ class BaseClient:
         Raises:
             ConfigurationError, ScopeError: no lock can have this name.
         """
-        from singleton.operating.lock_names import app_id, name_in, scope_values, warn_of_machine
+        with importing:
+            from singleton.operating.lock_names import app_id, name_in, scope_values, warn_of_machine
 
         scopes = scope_values(scope)
         app, container = app_id(self._options), self._options.container
@@ -236,6 +240,9 @@ class BaseClient:
         return address
 
     def _address(self, name: str, options: SingletonOptions | None = None) -> Address:
+        with importing:
+            from singleton.runtime.address import Address
+
         return Address.of(self._place, name, options or self._options)
 
     def _acquire(
@@ -247,6 +254,10 @@ class BaseClient:
         at_least: Seconds = 0.0,
         max_hold: Seconds | None = None,
     ) -> Work[Hold]:
+        with importing:
+            from singleton.base.events import Call
+            from singleton.clients.request_events import told
+
         asked = self._asked(name, timeout, owner, limit, at_least, max_hold, names_holder=limit is None)
         use: Use = "lock" if limit is None else "semaphore"
         otherwise = "raise" if timeout is not None and not _checked_timeout(timeout) else "timeout"
@@ -269,8 +280,14 @@ class BaseClient:
         _check_owner(owner)
         least, most = span(at_least, max_hold)
         if limit is not None:
+            with importing:
+                from singleton.locking.semaphore import checked_limit, slot_name
+
             check_blob_name(slot_name(name, checked_limit(limit) - 1))
             refuse_failover(self._options, f"semaphore {name!r}")
+
+        with importing:
+            from singleton.runtime.holders import naming_holder
 
         async def attempt(registry: Registry) -> Hold:
             address = self._known_address(name) if options is None else self._address(name, options)
@@ -293,6 +310,10 @@ class BaseClient:
         timeout: Seconds = 0.0,
     ) -> Work[Hold | LockNotAcquired]:
         """Return work that acquires, or answers with the refusal: ``try_lock`` and workers raise none."""
+        with importing:
+            from singleton.base.events import Call
+            from singleton.clients.request_events import told
+
         patience = _checked_timeout(timeout)
         if patience is None:
             raise ConfigurationError(
@@ -312,6 +333,9 @@ class BaseClient:
         return attempt
 
     def _acquire_all(self, names: Iterable[str], timeout: Seconds | None, owner: str) -> Work[tuple[Hold, ...]]:
+        with importing:
+            from singleton.clients.request_events import acquire_all
+
         if isinstance(names, str):
             raise ConfigurationError(f"names is the text {quoted(names)}: give a list of names")
         given, patience = [check_blob_name(name) for name in names], _checked_timeout(timeout)
@@ -329,18 +353,23 @@ class BaseClient:
         return self._through(", ".join(given), attempt)
 
     def _holder(self, name: str) -> Work[Holder | None]:
+        with importing:
+            from singleton.locking.holder import holder
+
         check_blob_name(name)
         return self._through(name, lambda registry: holder(registry.store(self._place), name))
 
     def _break(self, name: str, notice: Seconds | None) -> Work[Broken | None]:
-        from singleton.operating.lease_break import break_hold
+        with importing:
+            from singleton.operating.lease_break import break_hold
 
         check_blob_name(name)
         place, warning = self._place, None if notice is None else _NOTICE.check(notice, "notice")
         return self._through(name, lambda registry: break_hold(registry.store(place), name, warning, place.container))
 
     def _lift(self, *, dry_run: bool) -> Work[Lifted]:
-        from singleton.operating.container_pass import Lift
+        with importing:
+            from singleton.operating.container_pass import Lift
 
         place = self._place
 
@@ -353,7 +382,8 @@ class BaseClient:
         return self._through(place.container, lift)
 
     def _page(self, prefix: str, marker: str | None) -> Work[Page]:
-        from singleton.operating.container import next_page
+        with importing:
+            from singleton.operating.container import next_page
 
         place = self._place
         return self._through(
@@ -363,7 +393,8 @@ class BaseClient:
 
     def _nothing(self, met: Met, function: str | None, prefix: str) -> Work[None]:
         """Warn if a complete listing has nothing of what was asked for, though there are other locks."""
-        from singleton.operating.lock_names import warn_of_nothing
+        with importing:
+            from singleton.operating.lock_names import warn_of_nothing
 
         place = self._place
         return self._through(
@@ -374,6 +405,9 @@ class BaseClient:
     def _lend(self, registry: Registry) -> None:
         """Keep what the client brought along open for as long as the client is."""
         if not self._told:  # at its first use: many a client is made at import, when the Functions host drops log lines
+            with importing:
+                from singleton.settings.localrun import warn_of_local_run
+
             self._told = True
             warn_of_local_run(os.environ, self._place.account.endpoint, self._options)
         if self._brought:
@@ -407,7 +441,8 @@ def _given_account(
             return resolve_blob_account(connection, {})
         check_setting_name(connection)
         return None
-    from singleton.settings.accounts import given
+    with importing:
+        from singleton.settings.accounts import given
 
     return given(connection, credential)
 
@@ -434,20 +469,14 @@ def _checked_on_loss(on_loss: OnLoss) -> OnLoss:
     return on_loss
 
 
-def checked_hold(hold: object) -> Hold:
-    """Return what is to be released if it is a hold."""
-    if not isinstance(hold, Hold):
-        raise ConfigurationError(f"hold is {quoted(hold)}: give what acquire returned")
-    return hold
-
-
 def _checked_timeout(timeout: Seconds | None) -> float | None:
     return None if timeout is None else _TIMEOUT.check(timeout, "timeout")
 
 
 def listing(function: str | None, *, held: bool, older_than: Seconds | None) -> tuple[Wanted, Met]:
     """Return which locks are asked for, and what a list has of them at its beginning: nothing."""
-    from singleton.operating.locks import Met, Wanted
+    with importing:
+        from singleton.operating.locks import Met, Wanted
 
     age = None if older_than is None else seconds(older_than, "older_than")
     return Wanted(function=function, held=held, older_than=age), Met()

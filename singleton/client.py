@@ -5,15 +5,15 @@ Both clients send the requests of ``baseclient.py`` to the lock thread; a thread
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
-from singleton.base.words import listed
-from singleton.baseclient import BaseClient, checked_hold, listing
-from singleton.clients.blocks import Again, AsyncBlock, AsyncTryBlock, Block, TryBlock
-from singleton.locking.semaphore import checked_limit
-from singleton.runtime.lock_thread import runtime
+from singleton.base.errors import ConfigurationError
+from singleton.base.forks import cached_property, importing
+from singleton.base.words import listed, quoted
+from singleton.baseclient import BaseClient, listing
 from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds
 
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
     from singleton.base.kinds import OnLoss, Seconds
+    from singleton.clients.blocks import AsyncBlock, AsyncTryBlock, Block, TryBlock  # noqa: F401 - names of bases
     from singleton.operating.container_pass import Lifted
     from singleton.operating.lease_break import Broken
     from singleton.operating.locks import LockInfo
-    from singleton.runtime.calls import Work
+    from singleton.runtime.calls import Calls, Work
 
 _T = TypeVar("_T")
 _BlockT = TypeVar("_BlockT")
@@ -37,9 +38,10 @@ _SetBlockT = TypeVar("_SetBlockT")
 class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
     """The methods that make blocks. A subclass says which blocks."""
 
-    _block: Callable[..., _BlockT]
-    _try_block: Callable[..., _TryBlockT]
-    _set_block: Callable[..., _SetBlockT]
+    @property
+    @abstractmethod
+    def _blocks(self) -> tuple[Callable[..., _BlockT], Callable[..., _TryBlockT], Callable[..., _SetBlockT]]:
+        """The classes of blocks: of a lock, of an attempt, and of several locks."""
 
     def lock(
         self,
@@ -77,9 +79,14 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             StorageDenied, StorageUnavailable: the storage refuses, or does not answer.
             ConfigurationError: the name or the time-out is wrong.
         """
-        again = Again(lambda: (self._place, name), seconds(at_least, "at_least")) if reentrant else None
+        again = None
+        if reentrant:
+            with importing:
+                from singleton.clients.blocks import Again
+
+            again = Again(lambda: (self._place, name), seconds(at_least, "at_least"))
         ask = partial(self._acquire, name, timeout, owner, None, at_least, max_hold)
-        return self._block(name, self._on_loss_of(on_loss), ask, again)
+        return self._blocks[0](name, self._on_loss_of(on_loss), ask, again)
 
     def semaphore(
         self,
@@ -108,7 +115,10 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             LockNotAcquired: no slot is free.
             LockLost, LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
-        return self._block(
+        with importing:
+            from singleton.locking.semaphore import checked_limit
+
+        return self._blocks[0](
             name,
             self._on_loss_of(on_loss),
             lambda: self._acquire(name, timeout, owner, checked_limit(limit), at_least, max_hold),
@@ -138,7 +148,7 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             LockLost, LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``. None means a held
                 lock, not an error.
         """
-        return self._try_block(
+        return self._blocks[1](
             name,
             self._on_loss_of(on_loss),
             lambda: self._try(name, owner, limit, at_least, max_hold, timeout=timeout),
@@ -168,9 +178,27 @@ class _BlockClient(BaseClient, Generic[_BlockT, _TryBlockT, _SetBlockT]):
             LockClosed, StorageDenied, StorageUnavailable, ConfigurationError: as ``lock``.
         """
         given = names if isinstance(names, str) else tuple(names)
-        return self._set_block(
+        return self._blocks[2](
             listed(given), self._on_loss_of(on_loss), lambda: self._acquire_all(given, timeout, owner)
         )
+
+
+def _lock_thread() -> Calls:
+    """Return the lock thread of this process."""
+    with importing:
+        from singleton.runtime.lock_thread import runtime
+
+    return runtime()
+
+
+def _checked_hold(hold: object) -> Hold:
+    """Return what is to be released if it is a hold."""
+    with importing:
+        from singleton.base.hold import Hold
+
+    if not isinstance(hold, Hold):
+        raise ConfigurationError(f"hold is {quoted(hold)}: give what acquire returned")
+    return hold
 
 
 def _with_named_blocks(client: type[_T]) -> type[_T]:
@@ -222,9 +250,12 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
                 ...
     """
 
-    _block = Block
-    _try_block = TryBlock
-    _set_block = Block
+    @cached_property
+    def _blocks(self) -> Any:
+        with importing:
+            from singleton.clients.blocks import Block, TryBlock
+
+        return Block, TryBlock, Block
 
     def __enter__(self) -> Self:
         return self
@@ -250,7 +281,7 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
 
     def release(self, hold: Hold) -> None:
         """Release a hold from ``acquire``, on any thread. After a release or a loss the call does nothing."""
-        runtime().release(checked_hold(hold))
+        _lock_thread().release(_checked_hold(hold))
 
     def holder(self, name: str) -> Holder | None:
         """Read the holder of the lock, in whichever process; None for a free lock, or a name without a lock.
@@ -330,7 +361,7 @@ class LockClient(_BlockClient["Block[Hold]", "TryBlock", "Block[tuple[Hold, ...]
         self._do(self._nothing(met, function, prefix))
 
     def _do(self, work: Work[_T]) -> _T:
-        return runtime().call(work)
+        return _lock_thread().call(work)
 
 
 @_with_named_blocks
@@ -349,9 +380,12 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBl
             ...
     """
 
-    _block = AsyncBlock
-    _try_block = AsyncTryBlock
-    _set_block = AsyncBlock
+    @cached_property
+    def _blocks(self) -> Any:
+        with importing:
+            from singleton.clients.blocks import AsyncBlock, AsyncTryBlock
+
+        return AsyncBlock, AsyncTryBlock, AsyncBlock
 
     async def __aenter__(self) -> Self:
         return self
@@ -374,7 +408,7 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBl
 
     async def release(self, hold: Hold) -> None:
         """Release a hold from ``acquire``, in any task and loop. See ``LockClient.release``."""
-        await runtime().release_async(checked_hold(hold))
+        await _lock_thread().release_async(_checked_hold(hold))
 
     async def holder(self, name: str) -> Holder | None:
         """Read the holder of the lock; None for a free lock. See ``LockClient.holder``."""
@@ -406,4 +440,4 @@ class AsyncLockClient(_BlockClient["AsyncBlock[Hold]", "AsyncTryBlock", "AsyncBl
         await self._do(self._nothing(met, function, prefix))
 
     async def _do(self, work: Work[_T]) -> _T:
-        return await runtime().call_async(work)
+        return await _lock_thread().call_async(work)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_overloads, overload
 
 from singleton.base.callables import returns_coroutine
+from singleton.base.forks import importing
 from singleton.functions.listing import add_rules, declare
 from singleton.functions.triggers import GUARDS_MARK, Signature, refuse_replayed
 
@@ -152,14 +153,16 @@ def singleton(function: Any = None, /, **given: Any) -> Any:
     """
     unknown = next((name for name in given if name not in DEFAULTS), None)
     if unknown is not None:
-        import singleton.settings.options  # noqa: F401 - the message names options, too
-        from singleton.settings.argument_names import no_such_argument
+        with importing:
+            import singleton.settings.options  # noqa: F401 - the message names options, too
+            from singleton.settings.argument_names import no_such_argument
 
         raise TypeError(no_such_argument("@singleton", unknown, [*DEFAULTS]))
     unnamed = function if isinstance(function, str) else None
 
     def guarded(inner: Callable[..., Any], find: Callable[[], Trigger | None], _: Trigger | None) -> Any:
-        from singleton.functions.arguments import Arguments, guard_by
+        with importing:
+            from singleton.functions.arguments import Arguments, guard_by
 
         arguments = Arguments(**{**DEFAULTS, **given}, unnamed=unnamed)
         policies = {each.mode: each.on_contention for each in _declared_on(inner)}
@@ -205,7 +208,8 @@ def _declared_on(function: object) -> tuple[Declaration, ...]:
 
 def _guard_of(declaration: Declaration) -> Guard:
     """Return the guard of a declaration. An invocation needs its modules, and the start of a worker does not."""
-    from singleton.functions.guard import Guard
+    with importing:
+        from singleton.functions.guard import Guard
 
     return Guard.of(declaration)
 

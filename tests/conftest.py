@@ -207,7 +207,7 @@ def nothing_left_behind() -> Iterator[None]:
     yield
     if (observing := sys.modules.get("singleton.observing.observe")) is not None:
         observing._take_the_place_of(None, ())
-    if (current := sys.modules.get("singleton.runtime.lock_thread")) is not None:
+    if (current := sys.modules.get("singleton.runtime.provided")) is not None:
         current.provide_runtime(None)
     del _declared_guards()[guards:]
     end = time.monotonic() + GRACE

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
+
+from singleton.base.forks import cached_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

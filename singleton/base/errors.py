@@ -19,6 +19,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, Self
 
+from singleton.base.forks import importing
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -133,7 +135,8 @@ class LockNotAcquired(SingletonError, TimeoutError):
         """The holder as the end of a sentence: ``; held by 'inv-7' on vm-1, process 812``. Empty: not known."""
         if self.holder is None:
             return ""
-        from singleton.base.holder_record import in_words
+        with importing:
+            from singleton.base.holder_record import in_words
 
         said = in_words(self.holder)
         return said and f"; {said}"

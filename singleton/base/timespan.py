@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.base.words import quoted
 
 _TICKS: Final = 10_000_000  # in a second: .NET counts in 100 ns
@@ -89,7 +90,8 @@ def host_json_timespan(seconds: float) -> str:
 
 
 def _parts(seconds: float) -> tuple[str, int, int, int, int, int]:
-    from fractions import Fraction
+    with importing:
+        from fractions import Fraction
 
     span = abs(seconds)
     # A product of floats may fall between two ticks.

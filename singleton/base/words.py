@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.callables import signature_of
 from singleton.base.errors import ConfigurationError, shown
+from singleton.base.forks import importing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -65,7 +66,8 @@ def listed(names: Iterable[object], limit: int = 10) -> str:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean X?"`` for the closest known name, ignoring case, or the empty text."""
-    import difflib
+    with importing:
+        import difflib
 
     spelt = {candidate.casefold(): candidate for candidate in known}
     close = difflib.get_close_matches(name.casefold()[:200], spelt, n=1)

@@ -23,7 +23,8 @@ from singleton.operating.lock_names import (
     slots_of,
 )
 from singleton.runtime.address import Address
-from singleton.runtime.lock_thread import provided_account, runtime
+from singleton.runtime.lock_thread import runtime
+from singleton.runtime.provided import provided_account
 from singleton.settings.accounts import LockContainer
 from singleton.settings.connection import DEFAULT_CONNECTION, checked_account_name, checked_url, resolve_blob_account
 from singleton.settings.hostid import host_id, is_machine_bound

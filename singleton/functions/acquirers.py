@@ -19,6 +19,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from singleton.base.forks import importing
 from singleton.base.hold import Hold
 from singleton.base.several import ONE_ANSWER, JointSignal, all_or_none, none_lost
 from singleton.locking.acquisition import storage_error
@@ -51,7 +52,8 @@ async def acquire_by_attempts(
     max_hold: float | None = None,
 ) -> Hold:
     """Acquire the lock by some attempts, as its layout says. Errors are those of ``dotnet.attempts.repeated``."""
-    from singleton.dotnet.attempts import repeated
+    with importing:
+        from singleton.dotnet.attempts import repeated
 
     attempt = partial(registry.acquire, address, timeout=0, owner=owner, at_least=at_least, max_hold=max_hold)
     with LongWait(registry, address, owner):

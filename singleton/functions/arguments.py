@@ -14,11 +14,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.base.json_values import check_path
 from singleton.base.kinds import POLICIES, LayoutName, Level, Mode, WhenFull
 from singleton.base.words import did_you_mean, quoted
 from singleton.functions.declaration import Declaration
 from singleton.functions.misdeclaration import concerning_the_app, options_of_app
+from singleton.functions.trigger_rules import refuse_same_lock
 from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK, check_guardable
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
@@ -111,7 +113,8 @@ def _check_values(given: Arguments) -> None:
     _check_word("mode", given.mode, Mode)
     _check_word("layout", given.layout, LayoutName)
     if given.on_contention not in POLICIES:
-        from singleton.functions.contention import check_policy
+        with importing:
+            from singleton.functions.contention import check_policy
 
         check_policy(given.on_contention)
     connection = given.connection
@@ -158,7 +161,8 @@ def _check_dotnet_name(given: Arguments) -> None:
     name = given.dotnet_name
     if name is None:
         return
-    from singleton.dotnet.webjobs import check_dotnet_name
+    with importing:
+        from singleton.dotnet.webjobs import check_dotnet_name
 
     check_dotnet_name(name)
     if given.layout != "webjobs":
@@ -212,7 +216,8 @@ def _checked_times(given: Arguments) -> dict[str, Any]:
     timeout = None if given.timeout is None else seconds(given.timeout, "timeout", above=0)
     at_least, max_hold = span(given.at_least, given.max_hold)
     if given.limit is not None:
-        from singleton.locking.semaphore import checked_limit
+        with importing:
+            from singleton.locking.semaphore import checked_limit
 
         checked_limit(given.limit)
         if given.layout != "default":
@@ -314,7 +319,8 @@ def guard_by(
     if given.on_contention == "coalesce":
         _check_coalescing(given, target)
     if given.on_contention == "defer" or times["when_full"] == "defer":
-        from singleton.functions.deferrable import check_deferrable
+        with importing:
+            from singleton.functions.deferrable import check_deferrable
 
         check_deferrable(times["timeout"] if given.on_contention == "defer" else None)
     if given.mode in policies:
@@ -349,7 +355,8 @@ def guard_by(
         "own": (*given.options,),
     }
     if given.mode == "listener":
-        from singleton.functions.listener import ListenerGuard
+        with importing:
+            from singleton.functions.listener import ListenerGuard
 
         guard: Declaration = ListenerGuard(**declared)
     else:
@@ -360,11 +367,13 @@ def guard_by(
 def _layout_named(name: LayoutName, dotnet_name: str | None) -> Layout:
     """Return the layout of this name, as the app settings configure it. To add a layout, add two lines here."""
     if name == "webjobs":
-        from singleton.dotnet.webjobs import WebJobsLayout
+        with importing:
+            from singleton.dotnet.webjobs import WebJobsLayout
 
         return WebJobsLayout(dotnet_name)
     if name == "dequeueable":
-        from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
+        with importing:
+            from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
 
         return DequeueableLayout(load_dequeueable(os.environ))
     return Layout()
@@ -399,8 +408,6 @@ def _with_old_lock(
     except ConfigurationError as error:
         raise ConfigurationError(f"also={also}: {error}") from None
     if (old.name is None) == (guard.name is None):  # else the host's name of the function counts, which comes later
-        from singleton.functions.trigger_rules import refuse_same_lock
-
         names = (each.known_name(guard.function) for each in (guard, old))
         refuse_same_lock(f"@singleton on {guard.function}", *names)
     return replace(guard, also=old)

@@ -7,6 +7,7 @@ the Azure SDKs too: methods tell what an object is, never the class.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from singleton.base.errors import ScopeError
 from singleton.base.json_values import read_json
 from singleton.functions.message_properties import ATTRIBUTES, ON_EVENTS, held, is_binary, own_id
 from singleton.functions.triggers import NAMED, ToolCall, is_streamed_request
+from singleton.scopes.template import placeholders_split
 
 if TYPE_CHECKING:
     from singleton.functions.triggers import Trigger
@@ -224,9 +226,6 @@ def _names_in(pattern: str, path: str) -> dict[str, object]:
     """Match a blob's path with its trigger's, ``container/{name}.{ext}``; each name takes as much as it can."""
     if not pattern or not path:
         return {}
-    import re
-
-    from singleton.scopes.template import placeholders_split
 
     literals, names = placeholders_split(pattern, os.environ)
     matcher = re.escape(literals[0])

@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.forks import cached_property, importing
 from singleton.base.words import quoted
+from singleton.functions import trigger_rules as rules
+from singleton.functions.trigger_rules import check_message, refuse_same_lock
 from singleton.functions.triggers import Trigger, invocation_id, tries
 from singleton.layouts.blob_name import hashed_scope, semaphore_name
+from singleton.runtime.provided import provided_account
 from singleton.scopes.template import value_at
-from singleton.settings.hostid import is_machine_bound
+from singleton.settings.connection import resolve_blob_account
+from singleton.settings.hostid import host_id, is_machine_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,8 +38,6 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=32)  # many functions of an app have one account
 def _endpoint(connection: str, settings: Environment) -> str:
-    from singleton.settings.connection import resolve_blob_account
-
     return resolve_blob_account(connection, settings).endpoint
 
 
@@ -114,8 +117,6 @@ class Declaration:
 
     def rules(self, trigger: Trigger) -> Iterator[Callable[[], None]]:
         """Yield functions which raise ``ConfigurationError`` if no invocation by the trigger would end well."""
-        from singleton.functions import trigger_rules as rules
-
         function, policy = trigger.function or self.function, self.on_contention
         who = f"{self.decorator} on {function}"
         yield partial(rules.refuse_settings, function, partial(self.look_up_settings, function))
@@ -162,8 +163,6 @@ class Declaration:
         """Raise ``ConfigurationError`` or ``ScopeError`` for a missing or wrong app setting."""
         name = self.known_name(function, settings)
         if self.also is not None:
-            from singleton.functions.trigger_rules import refuse_same_lock
-
             who = f"{self.decorator} on {function}"
             refuse_same_lock(who, name, self.also.known_name(function, settings))
             self.also.look_up_settings(function, settings)
@@ -172,19 +171,19 @@ class Declaration:
         endpoint = _endpoint(self.connection, settings)
         self.layout.account_url(endpoint)
         if self.layout.by_host and self.options.host_id is None and "KUBERNETES_SERVICE_HOST" in settings:
-            from singleton.settings.localrun import refuse_host_id_of_pod
+            with importing:
+                from singleton.settings.localrun import refuse_host_id_of_pod
 
             refuse_host_id_of_pod(settings, endpoint, self._host_id)
 
     def call(self, arguments: Mapping[str, Any], context: Any) -> Call:
         """Work out the lock of an invocation. ``ScopeError``: the payload lacks the scope, and no lock is asked for."""
-        from singleton.base.events import Call
+        with importing:
+            from singleton.base.events import Call
 
         known = getattr(context, "function_name", None) or (self.trigger and self.trigger.function)
         function = str(known or self.function)
         if "defer" in (self.on_contention, self.when_full) and self.enabled:
-            from singleton.functions.trigger_rules import check_message
-
             check_message(f"{self.decorator} on {function}", self.trigger, arguments)
         lock, scopes = self._lock_of(function, arguments)
         shown = "" if self.scope_hash else ".".join(scopes)
@@ -199,7 +198,8 @@ class Declaration:
             lock = self.layout.lock(self._host_id, named, scopes, self.level, listener=listener)
             return lock if self.limit is None else semaphore_name(lock), scopes
         except ScopeError as error:
-            from singleton.functions.payload import find_payload
+            with importing:
+                from singleton.functions.payload import find_payload
 
             with contextlib.suppress(ScopeError):  # a batch, or several payloads
                 payload = find_payload(arguments, self.trigger)
@@ -210,7 +210,8 @@ class Declaration:
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:
         if self._always is not None:
             return [*self._always]
-        from singleton.functions.payload import BindingData, find_payload
+        with importing:
+            from singleton.functions.payload import BindingData, find_payload
 
         find = cache(partial(find_payload, arguments, self.trigger))
         scopes = []
@@ -237,14 +238,12 @@ class Declaration:
 
     @cached_property
     def _host_id(self) -> str:
-        from singleton.settings.hostid import host_id
-
         return self.options.host_id or host_id(os.environ, self.app_dir)
 
     @cached_property
     def _account(self) -> StorageAccount:
-        from singleton.settings.connection import resolve_blob_account
-        from singleton.settings.localrun import warn_of_local_run
+        with importing:
+            from singleton.settings.localrun import warn_of_local_run
 
         account = resolve_blob_account(self.connection, os.environ)
         account = account.reached_at(self.layout.account_url(account.endpoint))
@@ -253,8 +252,8 @@ class Declaration:
 
     @property
     def _place(self) -> LockContainer:
-        from singleton.runtime.lock_thread import provided_account
-        from singleton.settings.accounts import LockContainer
+        with importing:
+            from singleton.settings.accounts import LockContainer
 
         account = provided_account(self.connection)
         return self._own_place if account is None else LockContainer(account, self.options.container, self.options.http)
@@ -262,14 +261,16 @@ class Declaration:
     @cached_property
     def _own_place(self) -> LockContainer:
         """The place that the settings name: one object makes comparisons quick."""
-        from singleton.settings.accounts import LockContainer
+        with importing:
+            from singleton.settings.accounts import LockContainer
 
         return LockContainer(self._account, self.options.container, self.options.http)
 
     @cached_property
     def _address_of(self) -> Callable[[LockContainer, str], Address]:
         """Returns the address of a lock: container, name."""
-        from singleton.runtime.address import address_maker
+        with importing:
+            from singleton.runtime.address import address_maker
 
         return address_maker(self.options, self.layout.stamp())
 

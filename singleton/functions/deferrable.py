@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.functions.misdeclaration import OF_THE_APP
 
 _LONGEST_WAIT: Final = 240.0
@@ -28,7 +29,8 @@ def check_deferrable(wait: float | None) -> None:
 def check_installed(what: str, reason: str | None = None) -> None:
     """Raise ``ConfigurationError`` if the package azure-storage-queue, which ``what`` needs, is missing."""
     try:
-        found = find_spec("azure.storage.queue")
+        with importing:  # of the packages around it
+            found = find_spec("azure.storage.queue")
     except ModuleNotFoundError:
         found = None
     if found is None:

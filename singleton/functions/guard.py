@@ -11,23 +11,31 @@ import contextlib
 import os
 import weakref
 from dataclasses import fields
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.base.events import no_longer_going, still_going, tell, tell_failed
+from singleton.base.forks import cached_property, importing
 from singleton.base.hold import Hold, single_holds
 from singleton.base.holder_record import fields_of
 from singleton.base.invocation import Invocation, current, warn_unlocked
 from singleton.base.invocation import log as _log
+from singleton.functions.acquirers import acquire_both, acquire_by_attempts
 from singleton.functions.body_result import refuse_unanswered
+from singleton.functions.coalescing import Arrival, acquire_or_leave, may_be_repeated
+from singleton.functions.contention import Contention, decide
 from singleton.functions.declaration import Declaration
+from singleton.functions.http_answers import conflict_answer
+from singleton.functions.trigger_rules import refuse_policy
 from singleton.functions.triggers import WRITTEN_ONE_BY_ONE
 from singleton.functions.wait_limit import WaitLimit
 from singleton.locking.section import Section, claims
 from singleton.runtime import holders
+from singleton.runtime.calls import SyncLocks, at_once
 from singleton.runtime.cancellation import cancelled_when_lost, unless_lost
 from singleton.runtime.late_work import settled
+from singleton.runtime.lock_thread import runtime
 from singleton.runtime.reentry import BodyContext, leave_out
 from singleton.runtime.waiter_count import WaitReport, is_full
 from singleton.settings.hostjson import wants_opentelemetry
@@ -88,17 +96,12 @@ class Guard(Declaration):
 
     def run(self, call: Call, body: Callable[[], Any]) -> Any:
         """Run a sync body under the lock, on the caller's thread."""
-        from singleton.runtime.calls import SyncLocks, at_once
-        from singleton.runtime.lock_thread import runtime
-
         with Invocation(call.owner, call.storage, call.function, call.scope):
             locks = SyncLocks(runtime()) if self.enabled else None
             return at_once(self._run(call, partial(self._answered, call, body, is_async=False), locks, cancel=False))
 
     async def run_async(self, call: Call, body: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run an async body under the lock, on the caller's task; cancel it when the hold is lost."""
-        from singleton.runtime.lock_thread import runtime
-
         with Invocation(call.owner, call.storage, call.function, call.scope):
             answered = partial(self._answered, call, body, is_async=True)
             locks = runtime() if self.enabled else None
@@ -189,8 +192,6 @@ class Guard(Declaration):
         tell("waiting", call)
         _ = self._told
         if self.on_contention == "coalesce":
-            from singleton.functions.coalescing import Arrival, acquire_or_leave, may_be_repeated
-
             addresses, again = self._addresses(call), may_be_repeated(call, self.trigger)
             arrival = Arrival(addresses, call.owner, self._acquiring(call, addresses, None), again=again)
             return await acquire_or_leave(call, locks, arrival, self._limit, self._patience, self._name_holder)
@@ -205,10 +206,6 @@ class Guard(Declaration):
             if waited != 0 or callable(self.on_contention) or not (self.waits is None or self.waits > late):
                 raise  # else it waits for the storage as for the lock: that it asks first is only for max_waiting
             trouble = error.with_traceback(None)
-        from singleton.functions.contention import Contention, decide
-        from singleton.functions.http_answers import conflict_answer
-        from singleton.functions.trigger_rules import refuse_policy
-
         policy = decide(self.on_contention, Contention.over(call, self.trigger, others.number))
         refuse_policy(f"{self.decorator} on {call.function}", policy, self.trigger, call.arguments)
         if waited == 0 and (patience := self._waits(policy)) != 0:
@@ -264,7 +261,8 @@ class Guard(Declaration):
 
     @cached_property
     def _deferring(self) -> Deferring:
-        from singleton.functions.message_deferral import Deferring
+        with importing:
+            from singleton.functions.message_deferral import Deferring
 
         return Deferring(self.trigger, self.app_dir, self.options.defer_delay, notes=lambda: self._place)
 
@@ -304,8 +302,6 @@ class Guard(Declaration):
         """Return how the lock is acquired, within so many seconds (None: without end)."""
         (address, *old), owner, at_least, max_hold = addresses, call.owner, self.at_least, self.max_hold
         if old:
-            from singleton.functions.acquirers import acquire_both
-
             return lambda registry, within: acquire_both(
                 registry, address, *old, timeout=within, owner=owner, at_least=at_least, max_hold=max_hold
             )
@@ -313,8 +309,6 @@ class Guard(Declaration):
             return lambda registry, within: registry.acquire(
                 address, timeout=within, owner=owner, limit=self.limit, at_least=at_least, max_hold=max_hold
             )
-        from singleton.functions.acquirers import acquire_by_attempts
-
         acquire = partial(acquire_by_attempts, timeout=timeout, owner=owner, at_least=at_least, max_hold=max_hold)
         return lambda registry, within: acquire(registry, address, attempts, within=within)
 
@@ -330,7 +324,8 @@ class Guard(Declaration):
     def _observed(self) -> bool:
         """Observe its locks at the first invocation, if host.json says so; always true."""
         if wants_opentelemetry(self.app_dir, os.environ):
-            from singleton.observing.observe import observe_by_default
+            with importing:
+                from singleton.observing.observe import observe_by_default
 
             observe_by_default()
         return True

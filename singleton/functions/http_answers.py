@@ -11,6 +11,7 @@ import base64
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from singleton.base.forks import importing
 from singleton.functions.triggers import is_streamed_request
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ def conflict_answer(arguments: Mapping[str, Any], text: str) -> Any:
     """Return a 409 for the request among an invocation's arguments."""
     streamed = any(map(is_streamed_request, arguments.values()))
     package, name = ("starlette.responses", "PlainTextResponse") if streamed else ("azure.functions", "HttpResponse")
-    response = getattr(importlib.import_module(package), name)
-    return response(text, status_code=409, headers={"Retry-After": "1"})
+    return _class_of(package, name)(text, status_code=409, headers={"Retry-After": "1"})
 
 
 def encoded_answer(value: Any) -> dict[str, Any] | None:
@@ -49,12 +49,12 @@ def encoded_answer(value: Any) -> dict[str, Any] | None:
 def decoded_answer(kept: Mapping[str, Any]) -> Any:
     """Return the answer that was encoded."""
     if "content" in kept:
-        streamed = importlib.import_module("starlette.responses").Response(
+        streamed = _class_of("starlette.responses", "Response")(
             base64.b64decode(kept["content"]), status_code=kept["status"]
         )
         streamed.raw_headers = [(name.encode("latin-1"), text.encode("latin-1")) for name, text in kept["raw"]]
         return streamed
-    made = importlib.import_module("azure.functions").HttpResponse(
+    made = _class_of("azure.functions", "HttpResponse")(
         base64.b64decode(kept["body"]),
         status_code=kept["status"],
         mimetype=kept["mimetype"],
@@ -63,3 +63,8 @@ def decoded_answer(kept: Mapping[str, Any]) -> Any:
     for name, text in kept["headers"]:
         made.headers.add_header(name, text)
     return made
+
+
+def _class_of(package: str, name: str) -> Any:
+    with importing:
+        return getattr(importlib.import_module(package), name)

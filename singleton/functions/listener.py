@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError, LockNotAcquired, ScopeError
 from singleton.base.events import tell
+from singleton.base.forks import cached_property, importing
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
+from singleton.functions import trigger_rules as rules
+from singleton.functions.candidacy import Candidacy
 from singleton.functions.guard import Guard
 from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.payload import has_tick
+from singleton.functions.trigger_rules import check_message
 from singleton.functions.triggers import QUEUE, TIMER
 from singleton.runtime.cancellation import unless_lost
+from singleton.settings.connection import DEFAULT_CONNECTION
 from singleton.settings.durations import in_words
+from singleton.settings.hostid import host_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,13 +62,12 @@ class ListenerGuard(Guard):
         """See ``Declaration.rules``."""
         yield from super().rules(trigger)
         who = f"{self.decorator} on {trigger.function or self.function}"
-        from singleton.functions import trigger_rules as rules
-
         if self.on_contention != "raise" and trigger.type in (QUEUE, TIMER):
             what = "mode='listener' in a process that is not the listener"
             yield partial(rules.refuse_none, who, what, trigger, "on_contention='raise'")
         if self._puts_back(trigger):
-            from singleton.functions.deferrable import check_installed
+            with importing:
+                from singleton.functions.deferrable import check_installed
 
             yield partial(rules.refuse_text, who, trigger, rules.declared_type(self.written, trigger))
             yield partial(check_installed, "mode='listener' on a storage queue", OF_THE_APP)
@@ -118,8 +123,6 @@ class ListenerGuard(Guard):
         """See ``Guard.call``."""
         call = super().call(arguments, context)
         if self._puts_back(self.trigger):
-            from singleton.functions.trigger_rules import check_message
-
             check_message(f"{self.decorator} on {call.function}", self.trigger, arguments)
         return call
 
@@ -127,9 +130,8 @@ class ListenerGuard(Guard):
         """Refuse the lock by which the host of this very app listens to its timer (W-111)."""
         if trigger.type != TIMER or not self.layout.dotnet or self.scope_id:
             return
-        from singleton.dotnet.webjobs import WebJobsLayout
-        from singleton.settings.connection import DEFAULT_CONNECTION
-        from singleton.settings.hostid import host_id
+        with importing:
+            from singleton.dotnet.webjobs import WebJobsLayout
 
         host = host_id(os.environ, self.app_dir) if self.options.host_id else "0"
         lock = self.layout.lock(self.options.host_id or host, self.name or trigger.function, [], listener=True)
@@ -152,13 +154,12 @@ class ListenerGuard(Guard):
 
     @cached_property
     def _address_of(self) -> Callable[[LockContainer, str], Address]:
-        from singleton.runtime.address import address_maker
+        with importing:
+            from singleton.runtime.address import address_maker
 
         return address_maker(self.options.replace(lock_period=self.period), self.layout.stamp(listener=True))
 
     async def _enter(self, call: Call, locks: Locks) -> Hold | None:
-        from singleton.functions.candidacy import Candidacy
-
         about = replace(call, owner="", arguments={})
         address = self._address_of(self._place, about.lock)
         acquire = self._acquiring(about, (address,), self.wait)

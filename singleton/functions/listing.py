@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.appsettings import environment
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.forks import importing
 from singleton.functions.misdeclaration import error_of, in_worker, stand_in
 from singleton.functions.triggers import (
     GUARDS_MARK,
@@ -52,8 +53,9 @@ def declare(target: Any, guarded: Callable[[Callable[..., Any], _Find, Trigger |
         guarded: returns the guarded function. It gets the function, the look-up of the trigger once the app is
             complete, and the trigger if it is known already. ``stand_in`` tells of an error of a wrong declaration.
     """
-    from singleton.functions.function_json import common_trigger, triggers_in_json
-    from singleton.functions.trigger_rules import refuse_several
+    with importing:
+        from singleton.functions.function_json import common_trigger, triggers_in_json
+        from singleton.functions.trigger_rules import refuse_several
 
     def find_below() -> Trigger | None:
         return find_trigger(inner) or common_trigger(triggers_in_json(inner, loaded=True))
@@ -87,7 +89,8 @@ def add_rules(guarded: Callable[..., Any], target: object, rules: TriggerRules) 
 
 def judge(function: Any, trigger: Trigger) -> None:
     """Raise ``ConfigurationError`` if the trigger, or an output, can't take a declaration on the function."""
-    from singleton.functions.trigger_rules import refuse_generator
+    with importing:
+        from singleton.functions.trigger_rules import refuse_generator
 
     for rules in getattr(function, _RULES_MARK, ()):
         for rule in rules(trigger):
@@ -105,7 +108,8 @@ def body_of(function: Any) -> Any:
 def judge_when_listed() -> None:
     """Have every app judge its functions when it lists them."""
     if in_worker():
-        import azure.functions  # noqa: F401 - the app's script may import it later
+        with importing:
+            import azure.functions  # noqa: F401 - the app's script may import it later
     register: Any = getattr(sys.modules.get("azure.functions"), "FunctionRegister", None)
     if register is None or register in _watched:
         return

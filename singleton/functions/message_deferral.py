@@ -21,6 +21,7 @@ from singleton.functions.message_properties import is_damaged, is_whole, receive
 from singleton.functions.misdeclaration import OF_THE_APP
 from singleton.functions.trigger_rules import check_message
 from singleton.functions.triggers import QUEUE
+from singleton.runtime.provided import provided_account
 from singleton.settings.connection import DEFAULT_CONNECTION, StorageAccount, resolve_queue_account
 
 if TYPE_CHECKING:
@@ -112,8 +113,6 @@ class Deferring:
 
     def _place(self, trigger: Trigger) -> TriggerQueue:
         """Return the place of the trigger's queue. A test that moves locks elsewhere moves queues too."""
-        from singleton.runtime.lock_thread import provided_account
-
         elsewhere = provided_account(DEFAULT_CONNECTION) is not None
         if elsewhere not in self._places:
             self._places[elsewhere] = trigger_queue(trigger.settings, os.environ, self.app_dir, _account_named)
@@ -269,8 +268,6 @@ def may_end_as_success(trigger: Trigger | None) -> bool:
 
 def _account_named(connection: str) -> StorageAccount:
     """Resolve a trigger's connection; where locks live elsewhere, queues do, and no setting is asked."""
-    from singleton.runtime.lock_thread import provided_account
-
     if provided_account(connection) is not None:
         return StorageAccount()
     return resolve_queue_account(connection, os.environ)

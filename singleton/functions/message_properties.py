@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.forks import importing
 from singleton.base.json_values import read_json
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ def is_whole(message: Any, trigger: Trigger) -> bool:
 
 def received(function: str, trigger: Trigger, message: Any, encoding: Encoding) -> Received:
     """Read the message of an invocation. ``ConfigurationError``: its body may not be what is in the queue."""
-    from singleton.defer.deferral import Received
+    with importing:
+        from singleton.defer.deferral import Received
 
     if is_damaged(message, trigger):
         raise ConfigurationError(

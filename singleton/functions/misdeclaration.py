@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from singleton.base.appsettings import environment
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.functions.triggers import users_code, wrapped
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def options_of_app(function: Callable[..., Any]) -> tuple[Path | None, Singleton
 
     ``ConfigurationError``: an option is wrong, which concerns the whole app.
     """
-    from singleton.settings.options import SingletonOptions, app_dir_of
+    with importing:
+        from singleton.settings.options import SingletonOptions, app_dir_of
 
     settings = environment()
     app_dir, host_json = app_dir_of(users_code(function).co_filename, settings), None
@@ -92,7 +94,8 @@ def options_of_app(function: Callable[..., Any]) -> tuple[Path | None, Singleton
 @lru_cache(maxsize=8)
 def _loaded_options(app_dir: Path | None, host_json: bytes | None, settings: Environment) -> SingletonOptions:  # noqa: ARG001
     """Return the options of an app, whose functions have them in common. ``host_json``: the bytes of the file."""
-    from singleton.settings.options import load_options
+    with importing:
+        from singleton.settings.options import load_options
 
     return load_options(app_dir, settings)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import UserList
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from singleton.base.errors import ScopeError
+from singleton.base.forks import cached_property
 from singleton.base.words import quoted
 from singleton.functions.bindings import (
     FromJson,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from singleton.base.appsettings import environment, is_disabled
 from singleton.base.callables import annotations_of
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.forks import importing
 from singleton.functions.misdeclaration import in_worker
 from singleton.functions.triggers import (
     GUARDS_MARK,
@@ -256,7 +257,8 @@ def refuse_text(who: str, trigger: Trigger, declared: str, refused: Sequence[str
 
 def check_message(who: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> Trigger:
     """Refuse an invocation whose message could not be put back: at its start, rather than when the lock is busy."""
-    from singleton.functions.message_properties import is_whole
+    with importing:
+        from singleton.functions.message_properties import is_whole
 
     if trigger is None:
         raise ConfigurationError(

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from singleton.base.callables import annotations_of, returns_coroutine, signature_of
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
+from singleton.base.words import NO_CLASS, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -173,9 +175,6 @@ def is_replayer(function: object) -> bool:
 
 def check_guardable(target: object, decorator: str = "@singleton") -> None:
     """Raise ``ConfigurationError`` for an orchestrator, an entity, or what is no plain function."""
-    from singleton.base.words import NO_CLASS, quoted
-    from singleton.runtime.late_work import LATE_RESPONSE, declared_late_work
-
     name = getattr(target, "__qualname__", None) or quoted(target)
     if inspect.isclass(target):
         raise ConfigurationError(f"{decorator} on {name}: it {NO_CLASS}")
@@ -196,6 +195,9 @@ def check_guardable(target: object, decorator: str = "@singleton") -> None:
             "payload. Take the lock in the route: async with locks.lock(f'orders/{id}'), with locks = "
             "AsyncLockClient('AzureWebJobsStorage'), or LockClient in a def"
         )
+    with importing:
+        from singleton.runtime.late_work import LATE_RESPONSE, declared_late_work
+
     if (late := declared_late_work(target)) is not None:
         raise ConfigurationError(f"{decorator} on {name}: it {late}", reason=LATE_RESPONSE)
     for annotation in annotations_of(target).values():

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from singleton.base.errors import LockNotAcquired
+from singleton.base.forks import cached_property
 from singleton.base.timespan import host_json_timespan
 from singleton.settings.durations import in_words
 from singleton.settings.hostjson import FunctionTimeout, function_timeout

@@ -27,6 +27,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.forks import importing
 from singleton.base.kinds import LEVELS, Level
 from singleton.base.names import check_blob_name
 from singleton.base.words import quoted
@@ -118,7 +119,8 @@ def hashed_name(folder: str, text: str) -> str:
 
 def digest(text: str) -> str:
     """Return the hash that replaces a text in a name."""
-    from hashlib import sha256
+    with importing:
+        from hashlib import sha256
 
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
 

@@ -9,6 +9,7 @@ from singleton.base.errors import LockClosed
 from singleton.base.hold import Hold
 from singleton.base.invocation import current
 from singleton.locking.record import SectionRecord
+from singleton.locking.section_state import SectionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,8 +74,6 @@ class Section(Hold):
             raise self._stateless("it has no fencing tokens (see the option fencing_tokens; layout='webjobs' has none)")
         if self.fencing is None:
             raise self._stateless("it is shared, as by the holders of a semaphore or the invocations of a listener")
-        from singleton.locking.section_state import SectionState
-
         return SectionState(self.lock, self.record, self.fencing, self.lease)
 
     def shared(self, owner: str) -> Section:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import ConfigurationError
 from singleton.base.events import subscribe
+from singleton.base.forks import importing
 from singleton.base.invocation import call_watcher
 from singleton.base.invocation import log as _log
 from singleton.stores.request_count import count_requests
@@ -56,10 +57,12 @@ def observe(
         observe()
     """
     try:
-        from opentelemetry import metrics, trace
+        with importing:
+            from opentelemetry import metrics, trace
     except ImportError:
         raise ConfigurationError(f"observe() needs OpenTelemetry: {_INSTALL}") from None
-    from singleton.observing.metrics import HoldTimes, Recorder, Spans, report
+    with importing:
+        from singleton.observing.metrics import HoldTimes, Recorder, Spans, report
 
     meter = metrics.get_meter(_NAME, meter_provider=meter_provider)
     recorder, held = Recorder(meter, scopes=scopes, aliases=aliases), HoldTimes(scopes=scopes)

@@ -25,7 +25,8 @@ from singleton.functions.wait_limit import WaitLimit
 from singleton.layouts.blob_name import lock_name
 from singleton.runtime.address import Address
 from singleton.runtime.holders import naming_holder
-from singleton.runtime.lock_thread import provided_account, runtime
+from singleton.runtime.lock_thread import runtime
+from singleton.runtime.provided import provided_account
 from singleton.settings.accounts import LockContainer
 from singleton.settings.argument_names import explained
 from singleton.settings.connection import resolve_blob_account

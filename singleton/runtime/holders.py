@@ -19,6 +19,7 @@ from singleton.base.errors import LockNotAcquired
 from singleton.base.holder_record import Holder, fields_of, in_words
 from singleton.base.invocation import current
 from singleton.base.invocation import log as _log
+from singleton.locking.holder import holder_in
 from singleton.locking.lease import as_failure
 from singleton.locking.record import Reading
 from singleton.stores.protocol import StoreFailure, within
@@ -136,8 +137,6 @@ class WhoHas:
     async def _ask(self) -> None:
         guard, at = self.guard, asyncio.get_running_loop().time()
         try:
-            from singleton.locking.holder import holder_in
-
             state = await within(_CALL, self.store.read(self.address.name))
         except Exception as error:  # noqa: BLE001 - after an error of a store the holder is not known
             failure = as_failure(error)

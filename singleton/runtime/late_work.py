@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Union, get_args, get_or
 
 from singleton.base.callables import annotations_of
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.base.invocation import log as _log
 from singleton.base.tasks import ends_the_thread
 from singleton.base.words import with_article
@@ -110,7 +111,8 @@ async def settled(
         reason=LATE_RESPONSE if kind in ("stream", "task") else None,
     )
     if has_run:
-        from singleton.runtime.reentry import leave_out
+        with importing:
+            from singleton.runtime.reentry import leave_out
 
         leave_out((of, error))
     raise error

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures.thread  # noqa: F401 - its own hook for forks must come before ours
 import contextlib
 import contextvars
 import importlib
@@ -20,18 +19,20 @@ from typing import TYPE_CHECKING, Final
 
 from singleton.base.errors import SingletonError, text_of
 from singleton.base.events import forget_going
+from singleton.base.forks import importing
 from singleton.base.invocation import catch_by
 from singleton.base.invocation import log as _log
 from singleton.runtime.calls import CLOSING, Calls, Lifetime
 from singleton.runtime.lock_loop import LockLoop
 from singleton.runtime.log_thread import LogThread
+from singleton.runtime.provided import provided_runtime
 from singleton.runtime.registry import Registry
 from singleton.stores.request_count import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from singleton.settings.accounts import GivenClients, LockContainer
+    from singleton.settings.accounts import LockContainer
     from singleton.settings.connection import StorageAccount
     from singleton.stores.lock_keeping import BlobStore
     from singleton.stores.message_store import MessageStore
@@ -143,40 +144,15 @@ class Runtime(Calls):
 
 
 _guard = threading.Lock()
-_provider: Callable[[], Calls] | None = None
-_accounts: Callable[[str], GivenClients] | None = None
 _current: Runtime | None = None
 _forked: list[Runtime] = []
-_loading = threading.RLock()
-"""Held during imports, the making of clients, and forks.
-
-A child with half an imported module could never import the module. A mutex taken by the SDK or the standard library to
-make a client (``platform`` does, on 3.11) would stay taken in the child for ever.
-"""
-
 _NEEDED = ("singleton.stores.wire", "encodings.idna")
 """Modules of a request. The last would be imported at the first request, while another thread may fork."""
 
 
-def provide_runtime(
-    provider: Callable[[], Calls] | None, accounts: Callable[[str], GivenClients] | None = None
-) -> None:
-    """Replace the lock thread of this process, for virtual time. None restores it.
-
-    ``accounts`` returns the account of a connection's name; without ``accounts`` the settings decide.
-    """
-    global _provider, _accounts
-    _provider, _accounts = provider, accounts
-
-
-def provided_account(connection: str) -> GivenClients | None:
-    """Return the account of a connection's name under a replaced lock thread; None: the settings decide."""
-    return None if _accounts is None else _accounts(connection)
-
-
 def _load_http() -> None:
     """Import the modules of requests before the loop runs. A missing module is reported at its use."""
-    with _loading, contextlib.suppress(ImportError):
+    with importing, contextlib.suppress(ImportError):
         for module in _NEEDED:
             importlib.import_module(module)
         if {"singleton.functions.deferrable", "singleton.stores.message_store"} & sys.modules.keys():  # for messages
@@ -184,29 +160,29 @@ def _load_http() -> None:
 
 
 def _open_store(place: LockContainer) -> BlobStore:
-    from singleton.runtime.accounts.stores import open_container
+    with importing:
+        from singleton.runtime.accounts.stores import open_container
 
-    with _loading:
         return counted(open_container(place.account, place.container, place.http), "blob")
 
 
 def _open_queue(account: StorageAccount, queue: str) -> MessageStore:
-    from singleton.runtime.accounts.stores import open_queue
+    with importing:
+        from singleton.runtime.accounts.stores import open_queue
 
-    with _loading:
         return counted(open_queue(account, queue), "queue")
 
 
 def runtime() -> Calls:
     """Return the lock thread of this process; start it at the first call."""
     global _current  # noqa: PLW0603 - one per process
-    if _provider is not None:
-        return _provider()
+    if (provided := provided_runtime()) is not None:
+        return provided
     if (ending := _current) is not None and ending.failure is not None:
         ending.join()
     with _guard:
         if _current is None or _current.phase is Lifetime.OVER:  # a failed start is repeated, a dead thread replaced
-            with _loading:
+            with importing:
                 importlib.import_module("singleton.runtime.accounts.stores")
             registry = Registry(_open_store, open_queue=_open_queue)
             _current = Runtime(registry, prepare=_load_http, log=LogThread(), before=_current)
@@ -229,7 +205,6 @@ def _after_fork() -> None:
     The parent's objects are kept alive: a collection of its sockets would unregister them in the parent.
     """
     global _current, _guard  # noqa: PLW0603
-    _loading.release()
     forget_going()
     _guard = threading.Lock()
     if _current is not None:
@@ -239,4 +214,4 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_after_fork)

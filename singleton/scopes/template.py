@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from singleton.base.appsettings import setting
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.forks import importing
 from singleton.base.json_values import check_path, kind_of, lacks, plain_text, read_json
 from singleton.base.words import listed, quoted
 
@@ -110,7 +111,8 @@ class ScopeTemplate:
                 what = "null" if found is None else "blank" if text else "empty"
                 raise ScopeError(f"{subject} is {what}: every message needs a value", reason="empty")
             return text
-        from singleton.dotnet.typed_values import dotnet_text, dotnet_text_of_host
+        with importing:
+            from singleton.dotnet.typed_values import dotnet_text, dotnet_text_of_host
 
         is_the_hosts = isinstance(data, BoundNames) and data.is_the_hosts(piece.names[0])
         return (dotnet_text_of_host if is_the_hosts else dotnet_text)(found, piece.format, subject, path)
@@ -180,7 +182,8 @@ def _bound_text(value: object, pattern: str, subject: str) -> str:
         return ""  # W-38
     if isinstance(value, Mapping | list | tuple):
         raise ScopeError(f"{subject} is {kind_of(value)}: it must be text, a number or a boolean", reason="kind")
-    from singleton.dotnet.formats import formatted
+    with importing:
+        from singleton.dotnet.formats import formatted
 
     return formatted(value, pattern, subject)
 
@@ -252,7 +255,8 @@ def _placeholder(content: str, start: int, subject: str) -> _Placeholder:
             "write {Name} or {Name.Of.Nested-Property}"
         )
     if pattern.strip():
-        from singleton.dotnet.formats import check_format
+        with importing:
+            from singleton.dotnet.formats import check_format
 
         check_format(pattern, f"{subject}: {{{content}}}")
     return _Placeholder((first, *later), pattern.strip() and pattern, start, start + len(content))
@@ -292,7 +296,8 @@ def value_at(path: str, body: object, *, dotnet: bool = False, named: str = "sco
     subject = f"{asked}: its value in the body"
     if not dotnet:
         return filled_text(found, subject)
-    from singleton.dotnet.typed_values import dotnet_text
+    with importing:
+        from singleton.dotnet.typed_values import dotnet_text
 
     return dotnet_text(found, "", subject, ".".join(segments))
 

@@ -6,12 +6,14 @@ are secrets, and in no message and no ``repr``. A message about a string names o
 
 from __future__ import annotations
 
+import binascii
 import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.base.invocation import log
 from singleton.base.words import quoted
 
@@ -146,7 +148,8 @@ class StorageAccount:
     @property
     def name(self) -> str:
         """The name of the account; empty: not known, as behind a domain of the user's own."""
-        from urllib.parse import urlsplit
+        with importing:
+            from urllib.parse import urlsplit
 
         if named := self.told.account:
             return named.lower()
@@ -378,8 +381,6 @@ def _check_way_in(parts: dict[str, str], label: str) -> None:
         return
     if not parts.get("accountname"):
         raise ConfigurationError(f"{label} has an AccountKey without AccountName: add AccountName")
-    import binascii
-
     try:
         binascii.a2b_base64(key, strict_mode=True)
     except ValueError:
@@ -420,7 +421,8 @@ def _shown(parts: dict[str, str]) -> str:
 
 def checked_url(text: str, label: str) -> str:
     """Return a blob service's URL without a slash at its end, or raise a ConfigurationError."""
-    from urllib.parse import urlsplit
+    with importing:
+        from urllib.parse import urlsplit
 
     check_signature(text.partition("?")[2], label)
     try:

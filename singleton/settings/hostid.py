@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from typing import TYPE_CHECKING
 
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +101,8 @@ def _known(settings: Mapping[str, str], name: str) -> str:
 
 def _hashed(name: str) -> str:
     """Return the MD5 as .NET writes it when read as a GUID: the first three groups little-endian (H-4)."""
-    from hashlib import md5
+    with importing:
+        from hashlib import md5
 
     digest = md5(name.encode(), usedforsecurity=False).digest()
     return (digest[3::-1] + digest[5:3:-1] + digest[7:5:-1] + digest[8:]).hex()
@@ -113,8 +117,8 @@ def _fitted(name: str) -> str:
 
 
 def _local_id(app_dir: Path | None, machine: str | None) -> str:
-    import os
-    import platform
+    with importing:
+        import platform
 
     name = platform.node().partition(".")[0] if machine is None else machine
     letters = "".join(char for char in name if char.isalpha() or char.isdecimal())
@@ -123,9 +127,9 @@ def _local_id(app_dir: Path | None, machine: str | None) -> str:
 
 def _stable_hash(text: str) -> int:
     """Hash as the host does, the same in every process: signed 32-bit arithmetic over UTF-16 units (H-5)."""
-    import struct
-
+    with importing:  # of the codec
+        units = text.encode("utf-16-le", "surrogatepass")
     value = 23
-    for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
+    for (unit,) in struct.iter_unpack("<H", units):
         value = (value * 31 + unit) & 0xFFFF_FFFF
     return value - (1 << 32) if value & 0x8000_0000 else value

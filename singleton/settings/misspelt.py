@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.appsettings import normalised
+from singleton.base.forks import importing
 from singleton.base.invocation import warn_once
 from singleton.base.words import did_you_mean
 from singleton.settings.hostjson import read_object
@@ -45,7 +46,8 @@ def misspelt_sections(app_dir: Path | None, settings: Mapping[str, str]) -> Iter
 
 
 def _is_near(name: str, *names: str) -> bool:
-    from difflib import get_close_matches
+    with importing:
+        from difflib import get_close_matches
 
     return bool(get_close_matches(name.casefold(), names or ("singleton",), cutoff=_NEAR))
 

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from singleton.base.appsettings import filled, section
 from singleton.base.errors import ConfigurationError
 from singleton.base.failover_mark import LONGEST, LOOKS, SHORTEST
+from singleton.base.forks import importing
 from singleton.base.names import check_container_name
 from singleton.base.timespan import FOREVER, bare_number_refused, host_json_timespan, parse_timespan
 from singleton.base.words import as_json, did_you_mean, quoted
 from singleton.settings.argument_names import OPTIONS, meant_by, with_explained_arguments
 from singleton.settings.durations import Limits, in_words
+from singleton.settings.hostid import in_development
+from singleton.settings.hostjson import singleton_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -296,8 +299,6 @@ def load_options(app_dir: Path | None, settings: Mapping[str, str]) -> Singleton
         ConfigurationError: host.json can't be read, a key is unknown or given twice, or a value is not allowed. The
             message names the file or setting, the key, the value and the range.
     """
-    from singleton.settings.hostid import in_development
-
     defaults = SingletonOptions(listener_lock_period=15) if in_development(settings) else SingletonOptions()
     given = _given(app_dir, settings)
     values = {name: found.read(name) for name, found in given.items()}
@@ -317,8 +318,6 @@ def _given(app_dir: Path | None, settings: Mapping[str, str]) -> dict[str, _Give
         raise ConfigurationError(f"app setting {spelt} has no effect: the options are {SETTING_PREFIX}__…")
     found: dict[str, _Given] = {}
     if app_dir is not None:
-        from singleton.settings.hostjson import singleton_entries
-
         path = app_dir / "host.json"
         found = _collected((key, value, f"{path}: singleton.{key}") for key, value in singleton_entries(path))
     entries = section(settings, SETTING_PREFIX)
@@ -353,7 +352,8 @@ def find_app_dir(start: Path, settings: Mapping[str, str]) -> Path | None:
 @lru_cache(maxsize=256)  # the declarations of a module ask for the same
 def app_dir_of(file: str, settings: Environment) -> Path | None:
     """Return the folder of the app that has this source file. See ``find_app_dir``."""
-    from pathlib import Path
+    with importing:
+        from pathlib import Path
 
     return find_app_dir(Path(file).parent, settings)
 

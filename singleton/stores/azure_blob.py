@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from singleton.base.errors import text_of
+from singleton.base.forks import importing
 from singleton.base.tasks import from_outside
 from singleton.stores.access import TOLERATED
 from singleton.stores.http import NOT_SENT
@@ -124,7 +125,8 @@ class AzureBlobLeaseStore:
         return Content(_seen(reply.properties, noted), body, noted.at)
 
     async def start_log(self, name: str, metadata: Mapping[str, str]) -> bool:
-        from azure.core import MatchConditions
+        with importing:
+            from azure.core import MatchConditions
 
         def made() -> Awaitable[object]:
             asking = self._client(name).create_append_blob(
@@ -211,7 +213,8 @@ class AzureBlobLeaseStore:
 
     def _lease(self, name: str, lease_id: str | None) -> Any:
         """Make a lease client per request: after a release, the SDK's forgets its id."""
-        from azure.storage.blob.aio import BlobLeaseClient
+        with importing:
+            from azure.storage.blob.aio import BlobLeaseClient
 
         return BlobLeaseClient(self._client(name), lease_id=lease_id)
 
@@ -259,7 +262,8 @@ def _listed(blob: BlobProperties) -> Listed:
 
 def if_it_is(etag: str | None) -> dict[str, Any]:
     """Return the SDK's arguments for a request that is carried out only if the blob has this ETag."""
-    from azure.core import MatchConditions
+    with importing:
+        from azure.core import MatchConditions
 
     return {} if etag is None else {"etag": etag, "match_condition": MatchConditions.IfNotModified}
 
@@ -278,7 +282,8 @@ class Judging:
 
     async def __call__(self, request: Awaitable[_T]) -> _T:
         """Await a request of the SDK. A SAS that is of another time is not sent."""
-        from azure.core.exceptions import AzureError
+        with importing:
+            from azure.core.exceptions import AzureError
 
         if self._signature is not None and (late := self._signature.untimely(TOLERATED)):
             request.close()  # type: ignore[attr-defined] # it is a coroutine
@@ -307,7 +312,8 @@ class Judging:
         raise failure
 
     def _failure(self, error: BaseException, source: Source) -> StoreFailure:
-        from azure.core.exceptions import AzureError, ClientAuthenticationError
+        with importing:
+            from azure.core.exceptions import AzureError, ClientAuthenticationError
 
         if isinstance(error, StoreFailure):  # of who looks at the answers of the SDK
             return error

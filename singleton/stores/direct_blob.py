@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import quote
 
+from singleton.base.forks import importing
 from singleton.stores.http.connections import UNSENDABLE
 from singleton.stores.protocol import MOST_LISTED, NOTHING, BlobState, Content, LeaseState, StoreFailure, within
 from singleton.stores.refusals import clock, date
@@ -89,7 +90,8 @@ class DirectBlobStore:
         return _number(reply.headers, "x-ms-blob-append-offset")
 
     async def tail(self, name: str, start: int, most: int) -> Tail:
-        from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
+        with importing:
+            from singleton.stores.log_store import BEYOND, MOST_BLOCKS, Tail
 
         headers = {"x-ms-range": f"bytes={start}-{start + most - 1}"}
         try:
@@ -122,7 +124,8 @@ class DirectBlobStore:
         await self._wire.ask("DELETE", self._path(name), "", {}, 202)
 
     async def page(self, prefix: str, marker: str | None = None, most: int = MOST_LISTED) -> Page:
-        from singleton.stores.listing_page import read_page
+        with importing:
+            from singleton.stores.listing_page import read_page
 
         asked = {"include": "metadata", "prefix": prefix, "marker": marker or "", "maxresults": str(most)}
         query = "restype=container&comp=list" + "".join(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
+from xml.etree import ElementTree as ET
 
 from singleton.stores.lock_keeping import Listed, Page
 from singleton.stores.protocol import StoreFailure
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 def read_page(body: bytes, headers: Mapping[str, str]) -> Page:
     """Return the page. ``StoreFailure``: the answer is no page."""
-    from xml.etree import ElementTree as ET
-
     try:
         root = ET.fromstring(body)  # noqa: S314 - expat expands nothing without end
         entries = tuple(_listed(blob) for blob in _blobs(root))

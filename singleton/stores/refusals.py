@@ -16,6 +16,7 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from singleton.base.forks import importing
 from singleton.stores.access import TOLERATED
 from singleton.stores.protocol import Source, StoreFailure
 
@@ -99,7 +100,8 @@ def reason_in(body: bytes) -> str:
 
 def reason(detail: str) -> str:
     """Return the service's reason without signatures and what was signed."""
-    from html import unescape
+    with importing:
+        from html import unescape
 
     said = " ".join(_SECRET.sub("…", _SIGNED.sub("", unescape(detail))).split())[:_LONGEST].strip()
     return said if said.isprintable() else ""
@@ -141,7 +143,8 @@ def clock(headers: Mapping[str, str]) -> float | None:
 @lru_cache(256)
 def date(text: str) -> float:
     """Return seconds since 1970; ``ValueError``: no date. Cached: a blob's Last-Modified seldom changes."""
-    from email.utils import parsedate_to_datetime
+    with importing:
+        from email.utils import parsedate_to_datetime
 
     try:
         return parsedate_to_datetime(text).timestamp()

@@ -19,7 +19,8 @@ from singleton.base.hold import Hold, single_holds
 from singleton.base.state import MOST_STATE, Kept
 from singleton.locking.lease import Lease
 from singleton.runtime.calls import Calls, at_once
-from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.lock_thread import Runtime
+from singleton.runtime.provided import provide_runtime
 from singleton.runtime.registry import Registry
 from singleton.settings.accounts import GivenClients
 from singleton.stores.protocol import StoreFailure

@@ -17,7 +17,8 @@ from azure.storage.blob.aio import ContainerClient
 
 from singleton import AsyncLockClient, LockClient, LockNotAcquired, SingletonOptions, StorageError
 from singleton.runtime.accounts.stores import open_container
-from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.lock_thread import Runtime
+from singleton.runtime.provided import provide_runtime
 from singleton.runtime.registry import Registry
 from tests.conformance import mutex_suite, semaphore_suite
 from tests.support.inline import on

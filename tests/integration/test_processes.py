@@ -285,23 +285,71 @@ def test_a_fork_while_a_client_is_being_made_hangs_nobody(place: Place) -> None:
     assert said == ["7"]
 
 
-@pytest.mark.parametrize("http", ["direct", "sdk"])
-def test_nothing_is_imported_on_the_lock_thread_where_a_fork_could_cut_it_in_two(place: Place, http: str) -> None:
-    place.options = place.options.replace(http=http)
+FIRST_USES = {
+    "a client": "with locks.lock(name): pass",
+    "a client by the SDK": "with sdk.lock(name): pass",
+    "a coroutine": "asyncio.run(inside(name))",
+    "a guard": "job(name)",
+    "an inbox": "inbox.send(name, 1)",
+    "work done once": "with once(locks, name): pass",
+}
+FIRST_USE = """
+import logging, warnings
+from singleton import Inbox, once, singleton
+warnings.simplefilter("ignore", DeprecationWarning)
+logging.disable()  # a guard warns of a host id that a machine gives
+os.environ["AzureWebJobsStorage"] = os.environ["LOCKS"]
+os.environ["AzureFunctionsJobHost__singleton__container"] = OPTIONS.container
+sdk = LockClient(os.environ["LOCKS"], options=OPTIONS.replace(http="sdk"))
+inbox = Inbox(OPTIONS.container[:60])
+@singleton(name="job")
+def job(name): pass
+async def inside(name):
+    async with alocks.lock(name): pass
+def use(name):
+    {use}
+"""
+
+
+@pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
+def test_a_fork_waits_for_whatever_a_first_use_imports(place: Place, use: str) -> None:
+    """On any thread. The standard library imports codecs, which nobody reads in the code."""
     said = place.run(
-        """
-        from singleton.runtime import lock_thread
-        class Finder:
-            def find_spec(self, name, path=None, target=None):
-                if threading.current_thread().name == "singleton-locks" and not lock_thread._loading._is_owned():
-                    say("imported", name)
-        sys.meta_path.insert(0, Finder())
-        for name in ("first", "second"):
-            with locks.lock(name): pass
-        say("done")
-        """
+        FIRST_USE.format(use=use)
+        + """
+from singleton.base.forks import importing
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if threading.get_ident() not in importing._threads:
+            say("imported", name)
+sys.meta_path.insert(0, Finder())
+for name in ("first", "second"): use(name)
+say("done")
+"""
     )
     assert said == ["done"]
+
+
+@pytest.mark.parametrize("of", ["a client", "a guard", "an inbox"])
+def test_children_forked_beside_a_first_use_do_the_same(place: Place, of: str) -> None:
+    said = place.run(
+        FIRST_USE.format(use=FIRST_USES[of])
+        + """
+thread = threading.Thread(target=use, args=("first",))
+thread.start()
+children = []
+while thread.is_alive() and len(children) < 5:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        use(f"child-{len(children)}")
+        os._exit(7)
+    children.append(child)
+thread.join()
+say(*{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children})
+"""
+    )
+    assert said == ["7"]
 
 
 def test_processes_of_a_pool_exclude_one_another(place: Place) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton import AsyncLockClient, SingletonOptions
-from singleton.runtime.lock_thread import provide_runtime
+from singleton.runtime.provided import provide_runtime
 from singleton.runtime.registry import Registry
 from tests.support.network import Network
 

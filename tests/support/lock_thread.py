@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from singleton.base.events import LockEvent, subscribe
 from singleton.decorator import guards_of, singleton
-from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.lock_thread import Runtime
+from singleton.runtime.provided import provide_runtime
 from singleton.runtime.registry import Registry
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 

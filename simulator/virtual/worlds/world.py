@@ -44,7 +44,7 @@ from simulator.virtual.worlds.told import listening
 from singleton.base.events import LockEvent, subscribe
 from singleton.base.hold import current_hold
 from singleton.base.kinds import Mode
-from singleton.runtime.lock_thread import provide_runtime
+from singleton.runtime.provided import provide_runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

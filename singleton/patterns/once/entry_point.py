@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overl
 
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.base.words import quoted
 from singleton.functions.listing import add_rules, declare
 from singleton.functions.misdeclaration import options_of_app
@@ -64,7 +65,8 @@ def declaring(
         signature = Signature(target)
 
         def find_guard() -> OnceGuard:
-            from singleton.patterns.once.once_guard import OnceGuard  # a worker loads an app without it
+            with importing:
+                from singleton.patterns.once.once_guard import OnceGuard  # a worker loads an app without it
 
             return OnceGuard.of(declaration)
 
@@ -206,14 +208,19 @@ def once(
 
         return declaring(key, keep, on_contention, timeout, connection, outputs)
     if key is not None and (on_contention, connection, outputs) == ("wait", "AzureWebJobsStorage", "always"):
-        from singleton.client import AsyncLockClient, LockClient
-        from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
-
-        blocks: Any = ((LockClient, OnceBlock), (AsyncLockClient, AsyncOnceBlock))
-        for kind, block in blocks:
+        for kind, block in _blocks():
             if isinstance(client, kind):
                 return block(client, key, name=name, keep=keep, timeout=timeout, owner=owner)
     raise ConfigurationError(
         f"once({type(client).__name__}) with the key {quoted(key)}: give once(locks, key, timeout=…) with a lock "
         "client, or @once with a key, on_contention and outputs on a function"
     )
+
+
+def _blocks() -> tuple[tuple[type, Any], ...]:
+    """Return the blocks of ``once``, each after the client that it is for."""
+    with importing:
+        from singleton.client import AsyncLockClient, LockClient
+        from singleton.patterns.once.block import AsyncOnceBlock, OnceBlock
+
+    return (LockClient, OnceBlock), (AsyncLockClient, AsyncOnceBlock)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from singleton.base.callables import refuse_async
 from singleton.base.errors import ConfigurationError, ScopeError
+from singleton.base.forks import importing
 from singleton.base.json_values import check_path
 from singleton.base.tasks import decided
 from singleton.base.words import called, quoted
@@ -65,7 +66,8 @@ class Key:
 
 
 def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-    from singleton.functions.payload import triggers_parameter
+    with importing:
+        from singleton.functions.payload import triggers_parameter
 
     name = f"key {called(function)}"
     argument = arguments.get(triggers_parameter(arguments, trigger, of_any_kind=True) or "")
@@ -73,13 +75,15 @@ def _called(function: Callable[[Any], object], arguments: Mapping[str, Any], tri
 
 
 def _filled(template: ScopeTemplate, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-    from singleton.functions.payload import BindingData, find_payload
+    with importing:
+        from singleton.functions.payload import BindingData, find_payload
 
     return template.bind(os.environ, BindingData(lambda: find_payload(arguments, trigger)))
 
 
 def _at(path: str, arguments: Mapping[str, Any], trigger: Trigger | None) -> str:
-    from singleton.functions.payload import find_payload
+    with importing:
+        from singleton.functions.payload import find_payload
 
     payload = find_payload(arguments, trigger)
     if payload is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from singleton.base.words import quoted
 from singleton.functions.declaration import Declaration
+from singleton.functions.trigger_rules import refuse_returned
 from singleton.layouts.layout import Layout
 from singleton.patterns.once.keys import Key, once_name
 
@@ -69,8 +70,6 @@ class OnceDeclaration(Declaration):
         """See ``Declaration.rules``."""
         yield from super().rules(trigger)
         if self.outputs == "first":
-            from singleton.functions.trigger_rules import refuse_returned
-
             yield partial(refuse_returned, f"{self.decorator} on {trigger.function or self.function}", trigger)
 
     def _scopes(self, arguments: Mapping[str, Any]) -> list[str]:

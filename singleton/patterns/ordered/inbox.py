@@ -1,28 +1,19 @@
 """An inbox: messages with keys; messages of one key are handled in the order sent.
 
-The modules of its work are imported with it: a fork while another thread imports them would leave the child with half a
-module.
+A worker loads an app with an inbox without the modules of its work: they are imported when they are first used.
 """
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import cached_property, importing
 from singleton.base.words import quoted
-from singleton.patterns.ordered import operators
-from singleton.patterns.ordered.aside_messages import that_is_aside
 from singleton.patterns.ordered.bell_queue import BellQueue
-from singleton.patterns.ordered.bells import bell_in
-from singleton.patterns.ordered.entries import Entry, checked_body
-from singleton.patterns.ordered.inbox_worker import InboxWorker
 from singleton.patterns.ordered.messages import check_number, checked_rules
-from singleton.patterns.ordered.service import Service
-from singleton.patterns.ordered.visit import SpareBell, Visit
-from singleton.runtime.calls import SyncLocks, at_once
-from singleton.runtime.lock_thread import runtime
 from singleton.settings.argument_names import with_explained_arguments
 from singleton.settings.durations import seconds
 
@@ -33,8 +24,10 @@ if TYPE_CHECKING:
     from singleton.base.state import Json
     from singleton.defer.trigger_queue import Encoding
     from singleton.patterns.ordered.aside_messages import AsideMessage
+    from singleton.patterns.ordered.inbox_worker import InboxWorker
     from singleton.patterns.ordered.messages import InboxMessage, OnPoison, Rules
     from singleton.patterns.ordered.operators import StoppedKey
+    from singleton.patterns.ordered.service import Service
     from singleton.runtime.calls import Calls, Locks, Work
 
 _T = TypeVar("_T")
@@ -84,6 +77,9 @@ class Inbox:
     @cached_property
     def service(self) -> Service:
         """The inbox in this process."""
+        with importing:
+            from singleton.patterns.ordered.service import Service
+
         return Service(self.bells, self._options)
 
     def __repr__(self) -> str:
@@ -108,6 +104,9 @@ class Inbox:
         await self._ado(self._sending(key, body))
 
     def _sending(self, key: str, body: Json | bytes) -> Work[None]:
+        with importing:
+            from singleton.patterns.ordered.entries import Entry, checked_body
+
         spot = self._spot(key)
         kind, content = checked_body(key, body)
         entry = Entry("", 0, key, kind, content)
@@ -139,6 +138,9 @@ class Inbox:
         rules = checked_rules(attempts, on_poison)
         if returns_coroutine(handler):
             raise ConfigurationError("handler is a coroutine function: give a plain function, or await ahandle")
+        with importing:
+            from singleton.runtime.calls import SyncLocks, at_once
+
         at_once(self._answered(SyncLocks(self._lock_thread()), bell, handler, rules, is_async=False))
 
     async def ahandle(
@@ -161,6 +163,10 @@ class Inbox:
         *,
         is_async: bool,
     ) -> None:
+        with importing:
+            from singleton.patterns.ordered.bells import bell_in
+            from singleton.patterns.ordered.visit import SpareBell, Visit
+
         bell = bell_in(message, self.name)
         spare = SpareBell(self.service, locks, bell)
         outcome = await Visit(self.service, locks, bell, handler, rules, spare, is_async).made()
@@ -192,6 +198,9 @@ class Inbox:
             with inbox.worker(ship):
                 serve()
         """
+        with importing:
+            from singleton.patterns.ordered.inbox_worker import InboxWorker
+
         rules = checked_rules(attempts, on_poison)
         if not callable(handler):
             raise ConfigurationError(f"handler is {quoted(handler)}: give a function, or a coroutine function")
@@ -241,10 +250,16 @@ class Inbox:
 
     def aside(self) -> list[AsideMessage]:
         """Return the messages which failed too often and were put aside."""
+        with importing:
+            from singleton.patterns.ordered.aside_messages import that_is_aside
+
         return self._do(partial(that_is_aside, self.service))
 
     async def aaside(self) -> list[AsideMessage]:
         """See ``aside``."""
+        with importing:
+            from singleton.patterns.ordered.aside_messages import that_is_aside
+
         return await self._ado(partial(that_is_aside, self.service))
 
     def resend(self, message: AsideMessage) -> None:
@@ -265,6 +280,9 @@ class Inbox:
 
     def _operation(self, name: str, *arguments: Any, **options: Any) -> Work[Any]:
         """Return the work of an operator's command."""
+        with importing:
+            from singleton.patterns.ordered import operators
+
         return partial(getattr(operators, name), self.service, *arguments, **options)
 
     def _spot(self, key: str) -> str:
@@ -280,6 +298,9 @@ class Inbox:
         return await self._lock_thread().call_async(work)
 
     def _lock_thread(self) -> Calls:
+        with importing:
+            from singleton.runtime.lock_thread import runtime
+
         _ = self.service  # which needs the SDK of queues: the lock thread loads it before its start
         return runtime()
 

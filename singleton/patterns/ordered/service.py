@@ -26,7 +26,7 @@ from singleton.locking.lease import as_failure
 from singleton.patterns.ordered.bell_queue import queue_account
 from singleton.patterns.ordered.bells import Bell, ring
 from singleton.patterns.ordered.protocol import NEW, Names, chain_of, end_chain
-from singleton.runtime.lock_thread import provided_account
+from singleton.runtime.provided import provided_account
 from singleton.settings.connection import StorageAccount
 from singleton.stores.log_store import FULL, NO_LOG
 from singleton.stores.protocol import StoreFailure

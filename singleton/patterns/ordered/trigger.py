@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from singleton.base.appsettings import environment
 from singleton.base.callables import annotations_of, returns_coroutine, signature_of
 from singleton.base.errors import ConfigurationError, StorageError
+from singleton.base.forks import importing
 from singleton.base.invocation import Invocation
 from singleton.base.invocation import log as _log
 from singleton.functions.listing import add_rules, declare
+from singleton.functions.trigger_rules import refuse_settings
 from singleton.functions.triggers import (
     ORDERED_MARK,
     Signature,
@@ -21,12 +23,8 @@ from singleton.functions.triggers import (
     refuse_coalescing,
     users_code,
 )
-from singleton.patterns.ordered.bells import bell_in
 from singleton.patterns.ordered.inbox import Inbox
 from singleton.patterns.ordered.messages import checked_rules
-from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
-from singleton.runtime.calls import SyncLocks, at_once
-from singleton.runtime.lock_thread import runtime
 from singleton.settings.argument_names import explained
 from singleton.settings.options import app_dir_of
 
@@ -94,8 +92,6 @@ def _rules(
     inbox: Inbox,
     trigger: Trigger,
 ) -> Iterator[Callable[[], None]]:
-    from singleton.functions.trigger_rules import refuse_settings
-
     yield partial(_refuse_other_queue, function, inbox, trigger)
     yield partial(refuse_settings, trigger.function or function.__name__, inbox.bells.look_up_settings)
 
@@ -124,6 +120,10 @@ def _wrapped(function: Callable[..., Any], inbox: Inbox, rules: Rules, name: str
                     arguments.update(arguments.pop(each, {}))
             return function(**arguments)
 
+        with importing:
+            from singleton.runtime.calls import SyncLocks, at_once
+            from singleton.runtime.lock_thread import runtime
+
         _ = inbox.service  # which needs the SDK of queues: the lock thread loads it before its start
         answered = partial(_answered, inbox, named, name, handle, rules, invocation, is_async=is_async)
         return lambda: answered(runtime()) if is_async else at_once(answered(SyncLocks(runtime())))
@@ -151,6 +151,10 @@ async def _answered(
     is_async: bool,
 ) -> None:
     """Handle the messages of a bell in an invocation; ``name`` is the parameter with the bell."""
+    with importing:
+        from singleton.patterns.ordered.bells import bell_in
+        from singleton.patterns.ordered.visit import SpareBell, Visit, put_off
+
     given = named.get(name)
     service, bell = inbox.service, bell_in(given, inbox.name)
     with invocation:

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, scoped_session
 from sqlalchemy.sql.expression import ColumnElement
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,8 @@ def checked_engine(engine: object) -> Engine:
 
 def checked_async_engine(engine: object) -> AsyncEngine:
     """Refuse what is no async engine."""
-    from sqlalchemy.ext.asyncio import AsyncEngine
+    with importing:
+        from sqlalchemy.ext.asyncio import AsyncEngine
 
     if isinstance(engine, AsyncEngine):
         return engine
@@ -90,7 +92,8 @@ def checked_connection(connection: object) -> Executes:
 
 def checked_async_connection(connection: object) -> AsyncExecutes:
     """Refuse what has no transaction of the user's."""
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+    with importing:
+        from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
     if isinstance(connection, AsyncConnection | AsyncSession):
         return connection

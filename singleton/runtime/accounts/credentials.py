@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton.base.callables import returns_coroutine
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.base.tasks import decided, on_daemon_thread
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ _PATIENCE: Final = 55.0
 def open_credential(spec: CredentialSpec) -> AsyncTokenCredential:
     """Make the credential of the settings (H-26 to H-28). ``ConfigurationError``: azure-identity is not installed."""
     try:
-        from azure.identity import aio
+        with importing:
+            from azure.identity import aio
     except ImportError:
         raise ConfigurationError(
             "this connection uses an identity, and azure-identity (the extra [identity]) is not installed: "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.forks import importing
 from singleton.base.tasks import Deciding
 from singleton.settings.accounts import GivenAccount, GivenClients
 from singleton.stores.access import Access, AccountKey, SharedAccessSignature
@@ -46,7 +47,8 @@ def open_container(
     ``http``: see ``SingletonOptions``. Errors: as of ``way_to``.
     """
     if isinstance(account, GivenClients):
-        from singleton.stores.azure_blob import AzureBlobLeaseStore, Judging
+        with importing:
+            from singleton.stores.azure_blob import AzureBlobLeaseStore, Judging
 
         _load_the_rest_of_the_sdk()
         with Deciding("the function that makes clients", awaited=False):
@@ -78,15 +80,17 @@ def _way_in(account: StorageAccount | GivenAccount) -> Access:
     if isinstance(account, GivenAccount):
         credential: Any = account.credential
         if hasattr(credential, "get_token"):
-            from singleton.runtime.accounts.credentials import ThreadedCredential, blocks
-            from singleton.stores.bearer_token import Token
+            with importing:
+                from singleton.runtime.accounts.credentials import ThreadedCredential, blocks
+                from singleton.stores.bearer_token import Token
 
             return Token(ThreadedCredential(credential), close=True) if blocks(credential) else Token(credential)
         if hasattr(credential, "named_key"):
             return AccountKey(lambda: (credential.named_key.name, credential.named_key.key))
     elif account.credential is not None:
-        from singleton.runtime.accounts.credentials import open_credential
-        from singleton.stores.bearer_token import Token
+        with importing:
+            from singleton.runtime.accounts.credentials import open_credential
+            from singleton.stores.bearer_token import Token
 
         return Token(open_credential(account.credential), close=True)
     if (signed := _signature_of(account)) is not None:
@@ -135,9 +139,10 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
 
     ``transport``: options of the SDK's client that say how requests travel, ``transport`` above all.
     """
-    from azure.storage.blob.aio import BlobServiceClient
+    with importing:
+        from azure.storage.blob.aio import BlobServiceClient
 
-    from singleton.stores.azure_blob import AzureBlobLeaseStore
+        from singleton.stores.azure_blob import AzureBlobLeaseStore
 
     what = f"container {container!r}"
     service, own, judged = _client_of_sdk(BlobServiceClient, account, what, (), transport)
@@ -146,9 +151,10 @@ def open_through_sdk(account: StorageAccount | GivenAccount, container: str, **t
 
 def open_queue(account: StorageAccount, queue: str, **transport: Any) -> AzureMessageStore:
     """Make a store for a queue, on the loop of its later requests; ``transport`` as for ``open_through_sdk``."""
-    from azure.storage.queue.aio import QueueClient
+    with importing:
+        from azure.storage.queue.aio import QueueClient
 
-    from singleton.stores.azure_queue import AzureMessageStore, check_answer
+        from singleton.stores.azure_queue import AzureMessageStore, check_answer
 
     options = {"raw_response_hook": check_answer, **transport}
     client, own, judged = _client_of_sdk(QueueClient, account, f"queue {queue!r}", (queue,), options)
@@ -159,8 +165,9 @@ def _client_of_sdk(
     kind: Any, account: StorageAccount | GivenAccount, what: str, named: tuple[str, ...], transport: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], Judging]:
     """Make a client of the SDK's; return it, credentials of ours to be closed with it, and the judge of its answers."""
-    from singleton.runtime.accounts.credentials import ThreadedCredential, blocks, open_credential
-    from singleton.stores.azure_blob import Judging, quiet_logger
+    with importing:
+        from singleton.runtime.accounts.credentials import ThreadedCredential, blocks, open_credential
+        from singleton.stores.azure_blob import Judging, quiet_logger
 
     _load_the_rest_of_the_sdk()
     options = {**_ONCE, "logger": quiet_logger(), **transport}
@@ -184,8 +191,9 @@ def _transport() -> AioHttpTransport:
 
     A connection that was idle for ``_KEPT`` seconds is closed, because the network may have dropped it without a word.
     """
-    import aiohttp
-    from azure.core.pipeline.transport import AioHttpTransport
+    with importing:
+        import aiohttp
+        from azure.core.pipeline.transport import AioHttpTransport
 
     class Transport(AioHttpTransport):  # type: ignore[misc] # azure-core says Any
         session: Any
@@ -204,6 +212,7 @@ def _transport() -> AioHttpTransport:
 
 def _load_the_rest_of_the_sdk() -> None:
     """Import the modules that the SDK would import at its first request, while another thread may fork."""
-    with contextlib.suppress(ImportError):
-        importlib.import_module("azure.core.rest._aiohttp")
-    importlib.import_module("encodings.utf_8_sig")
+    with importing:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("azure.core.rest._aiohttp")
+        importlib.import_module("encodings.utf_8_sig")

@@ -18,7 +18,7 @@ import re
 import socket
 import ssl
 from collections import Counter, deque
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
@@ -156,26 +156,15 @@ class Connections:
         if ends:
             await asyncio.wait(ends)
 
-    @cached_property
+    @property
     def _place(self) -> tuple[str, int]:
         return _place(f"//{self._netloc}", self._tls)
 
-    @cached_property
+    @property
     def _proxy(self) -> _Proxy | None:
-        """The proxy, read at the first request: a wrong URL fails the request, not the making of the store."""
-        if self._proxy_url is None:
-            return None
-        parts = urlsplit(self._proxy_url)
-        if parts.scheme not in ("http", "https"):
-            raise Unanswered(f"a proxy is asked over http or https, not {parts.scheme}")
-        tls = _tls() if parts.scheme == "https" else None
-        authorization = ""
-        if parts.username is not None:
-            named = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            authorization = f"Proxy-Authorization: Basic {base64.b64encode(named.encode('latin-1')).decode()}\r\n"
-        return _Proxy(*_place(self._proxy_url, tls), tls, authorization)
+        return None if self._proxy_url is None else _proxy_at(self._proxy_url)
 
-    @cached_property
+    @property
     def _always(self) -> tuple[str, str]:
         """The text before the target of a request (the origin, for a proxy), and the first headers of a request."""
         host, port = self._place
@@ -444,9 +433,24 @@ async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int) -> l
     return sorted(place, key=place.__getitem__)
 
 
+@lru_cache(64)  # a cached property of Python 3.11 has a mutex, which a fork leaves taken in the child
 def _place(url: str, tls: ssl.SSLContext | None) -> tuple[str, int]:
     parts = urlsplit(url)
     return (parts.hostname or "").encode("idna").decode(), parts.port or (443 if tls else 80)
+
+
+@lru_cache(64)
+def _proxy_at(url: str) -> _Proxy:
+    """Return a proxy, read at the first request: a wrong URL fails the request, not the making of the store."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https"):
+        raise Unanswered(f"a proxy is asked over http or https, not {parts.scheme}")
+    tls = _tls() if parts.scheme == "https" else None
+    authorization = ""
+    if parts.username is not None:
+        named = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        authorization = f"Proxy-Authorization: Basic {base64.b64encode(named.encode('latin-1')).decode()}\r\n"
+    return _Proxy(*_place(url, tls), tls, authorization)
 
 
 def _bracketed(host: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from singleton import ConfigurationError, LockClient, LockLost, SingletonOptions, current_hold, singleton
 from singleton.decorator import guards_of
-from singleton.settings import hostid
+from singleton.functions import declaration
 from tests.support.lock_thread import Context, LockThread, a_job, an_app, call, outcome
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_the_host_id_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None
         asked.append(arguments)
         return "myapp"
 
-    monkeypatch.setattr(hostid, "host_id", host_id)
+    monkeypatch.setattr(declaration, "host_id", host_id)
     job = a_job("sync")
     for _ in range(3):
         call(job)

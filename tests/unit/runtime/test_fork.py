@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from singleton import LockClient, LockClosed, LockLost
+from singleton.base import forks
+from singleton.base.forks import importing
 from singleton.runtime import lock_thread
 from singleton.testing import memory_locks
 from singleton.testing.storage.memory_store import MemoryLeaseStore
@@ -115,9 +117,24 @@ def test_as_somebody_asks_the_lock_thread_which_the_child_can_not_ask(locks: Loc
             assert in_a_child(lambda: runtime.release(hold)) == "done"
 
 
+def test_threads_that_import_wait_for_no_other_and_a_thread_forks_in_its_own_import() -> None:
+    with importing, taken_by_another_thread(importing):
+        pass
+    with importing:
+        assert in_a_child(importing.__enter__) == "done"
+
+
+def test_a_fork_does_not_wait_for_ever_and_no_child_waits_for_the_threads_that_it_has_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forks, "_LONGEST", 0.01)
+    with taken_by_another_thread(importing):
+        assert in_a_child(lambda: importing._threads == [] or os._exit(1)) == "done"
+
+
 def test_the_child_may_import_and_make_clients_on_another_thread(locks: LockClient) -> None:
     def load() -> None:
-        with lock_thread._loading:
+        with importing:
             pass
 
     def on_a_thread() -> None:
@@ -184,11 +201,12 @@ def test_who_forks_while_another_thread_imports_what_a_request_needs_hears_nothi
     """What is imported there may have hooks for forks of its own, of which only the second half would run."""
     code = """
         import os, threading, warnings
+        from singleton.base.forks import importing
         from singleton.runtime import lock_thread
         warnings.simplefilter("ignore", DeprecationWarning)
         taken, forking = threading.Event(), threading.Event()
         def load():
-            with lock_thread._loading:
+            with importing:
                 taken.set()
                 forking.wait(60)
                 lock_thread._load_http()
@@ -203,3 +221,55 @@ def test_who_forks_while_another_thread_imports_what_a_request_needs_hears_nothi
     """
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("module", "use"),
+    [
+        ("singleton.clients.blocks", "LockClient().lock('job')"),
+        ("singleton.locking.semaphore", "AsyncLockClient().semaphore('job', 2)"),
+        ("singleton.functions.guard", "job()"),
+        ("singleton.patterns.ordered.service", "Inbox('orders').service"),
+        ("singleton.settings.options", "package.SingletonOptions"),
+    ],
+)
+def test_a_fork_waits_for_the_imports_of_a_first_use_and_the_child_can_use_the_same(module: str, use: str) -> None:
+    """Without the wait the child waits for ever, for the module that no thread of the child imports."""
+    code = f"""
+        import os, signal, sys, threading, time, warnings
+        import singleton as package
+        {"" if "package" in use else "from singleton import AsyncLockClient, Inbox, LockClient, singleton"}
+        warnings.simplefilter("ignore", DeprecationWarning)
+        half, forking = threading.Event(), threading.Event()
+        class Finder:
+            def find_spec(name, path=None, target=None):
+                if name == {module!r} and not half.is_set():
+                    half.set()
+                    forking.wait(60)
+                    time.sleep(0.2)  # a fork that does not wait comes first
+        sys.meta_path.insert(0, Finder)
+        {"" if "job()" not in use else "@singleton"}
+        def job(): pass
+        def use(): {use}
+        thread = threading.Thread(target=use)
+        thread.start()
+        assert half.wait(60)
+        os.register_at_fork(before=forking.set)
+        child = os.fork()
+        if child == 0:
+            signal.alarm({_SOON})
+            use()
+            os._exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        thread.join()
+    """
+    env = {
+        **os.environ,
+        "AzureFunctionsJobHost__singleton__enabled": "false",
+        "AzureWebJobsStorage": "UseDevelopmentStorage=true",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=env, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.returncode) == ("7\n", 0), ran.stderr

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 
+import singleton as package
 from benchmarks.bench_import import APPS
 from tests.support.scripted_server import LEASED, Answer, ScriptedServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.process
 
@@ -57,8 +59,6 @@ NEEDED_LATER = (
     *("singleton.functions.message_deferral", "singleton.observing", "singleton.runtime.registry", "singleton.stores"),
 )
 """By invocations, and not before: a worker answers nothing while it loads an app."""
-OF_CLIENTS = ("singleton.locking", "singleton.runtime.registry", "singleton.stores")
-"""Imported with a client or an inbox: while its first request imports them on one thread, another thread may fork."""
 LOAD = """
 import sys
 import azure.functions
@@ -77,10 +77,30 @@ def test_a_worker_that_loads_an_app_imports_nothing_of_invocations(app: str, tmp
     command = [sys.executable, "-W", "ignore", "-c", LOAD]
     loaded = subprocess.check_output(command, env=env, cwd=tmp_path, text=True, timeout=60).split()
     assert "singleton.functions.arguments" in loaded
-    later = [
-        each for each in NEEDED_LATER if each not in OF_CLIENTS or not app.endswith(("`LockClient`", "`@ordered`"))
-    ]
-    assert [name for name in loaded if any(f"{name}.".startswith(f"{each}.") for each in later)] == []
+    assert [name for name in loaded if any(f"{name}.".startswith(f"{each}.") for each in NEEDED_LATER)] == []
+
+
+def test_a_fork_waits_for_each_import_in_a_function() -> None:
+    """But for commands and tests, which fork nothing. An import of the SDK, or of anything, would hang the child."""
+    cut = []
+    for file in sorted(Path(package.__path__[0]).rglob("*.py")):
+        if file.name != "__main__.py" and file.parent.name not in ("cli", "testing"):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            kept = {inner for node in ast.walk(tree) if is_importing(node) for inner in ast.walk(node)}
+            for function in ast.walk(tree):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                    imports = (inner for inner in ast.walk(function) if imports_something(inner))
+                    cut += [f"{file}:{each.lineno}" for each in imports if each not in kept]
+    assert cut == []
+
+
+def is_importing(node: ast.AST) -> bool:
+    return isinstance(node, ast.With) and ast.unparse(node.items[0]) in ("importing", "_importing")
+
+
+def imports_something(node: ast.AST) -> TypeGuard[ast.expr | ast.stmt]:
+    calls = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "find_spec"))
+    return calls or isinstance(node, ast.Import | ast.ImportFrom)
 
 
 @pytest.mark.parametrize("way", ["key", "signature"])

@@ -11,8 +11,9 @@ import pytest
 from singleton import LockClient
 from singleton.base.invocation import log
 from singleton.locking.lease import Lease
-from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.lock_thread import Runtime
 from singleton.runtime.log_thread import LogThread
+from singleton.runtime.provided import provide_runtime
 from singleton.runtime.registry import Registry
 from singleton.testing.storage.memory_store import MemoryLeaseStore
 from tests.support.network import Network

@@ -16,8 +16,9 @@ from singleton import LockClient, observe, subscribe
 from singleton.base import events
 from singleton.base.invocation import log
 from singleton.observing import observe as observing
-from singleton.runtime.lock_thread import Runtime, provide_runtime
+from singleton.runtime.lock_thread import Runtime
 from singleton.runtime.log_thread import LogThread
+from singleton.runtime.provided import provide_runtime
 from singleton.runtime.registry import Registry
 from singleton.stores.protocol import StoreFailure
 from singleton.stores.request_count import count_requests, counted

@@ -13,7 +13,7 @@ import azure.functions as func
 import pytest
 
 from singleton import AsyncLockClient, Hold, LockClient, LockLost, LockNotAcquired, OldLock, current_hold, singleton
-from singleton.runtime.lock_thread import provided_account
+from singleton.runtime.provided import provided_account
 from singleton.testing import (
     Headcount,
     always_busy,
