@@ -99,7 +99,7 @@ def is_importing(node: ast.AST) -> bool:
 
 
 def imports_something(node: ast.AST) -> TypeGuard[ast.expr | ast.stmt]:
-    calls = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "find_spec"))
+    calls = isinstance(node, ast.Call) and ast.unparse(node.func) in ("importlib.import_module", "find_spec")
     return calls or isinstance(node, ast.Import | ast.ImportFrom)
 
 
