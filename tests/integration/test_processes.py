@@ -338,10 +338,10 @@ def test_children_forked_beside_a_first_use_do_the_same(place: Place, of: str) -
 thread = threading.Thread(target=use, args=("first",))
 thread.start()
 children = []
-while thread.is_alive() and len(children) < 5:
+while thread.is_alive() and len(children) < 3:
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(40)
         use(f"child-{len(children)}")
         os._exit(7)
     children.append(child)
