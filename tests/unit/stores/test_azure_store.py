@@ -203,6 +203,12 @@ async def test_an_answer_that_makes_no_sense_is_no_reason_to_lose_a_lease(call: 
         assert failure.meaning == "transient"
 
 
+async def test_the_age_of_a_blob_is_told_by_the_clock_of_the_service() -> None:
+    said = {**LEASED, "x-ms-lease-state": "leased", "Date": DATE.replace(":00 ", ":07 ")}
+    async with answering(Answer(200, said)) as (store, _):
+        assert (await store.read("job")).age == 7
+
+
 async def test_contention_is_not_logged_as_an_incident(caplog: pytest.LogCaptureFixture) -> None:
     """B14."""
     with caplog.at_level(logging.INFO):
