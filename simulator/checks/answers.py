@@ -36,6 +36,7 @@ _WRONG: Final = {
     "swallowed": "succeeded although its body had failed with {}",
     "hushed": "left a block without LockLost, though its hold was lost and on_loss='raise'",
     "uncancelled": "went on after the loss of a block's lock, and nobody cancelled its task, though on_loss='raise'",
+    "worked": "went on after the loss of its periodic worker's hold, and nobody cancelled its task",
     "cancelled": "was cancelled in a block at the loss of its lock, though on_loss='tell'",
     "led": "got a hold of a leadership that had been lost before",
     "ran": "got from once(…).run something else than what its work had returned, or ran that work twice",
@@ -57,7 +58,7 @@ def judge_answers(history: History) -> Iterator[Finding]:
         worker = int(record.get("worker") or 1)
         function = history.function(name)
         since = record.t - float(record.get("seconds") or math.inf)
-        in_time = kind == "uncancelled" and history.worked(record.host, worker, since, record.t) <= LATE
+        in_time = kind in {"uncancelled", "worked"} and history.worked(record.host, worker, since, record.t) <= LATE
         skipped = in_time or (kind in _BESIDE and not function.decorated)
         skipped |= kind == "refusal" and whose not in busy
         skipped |= kind == "owned" and function.mode == "listener"  # its process goes on with it

@@ -174,10 +174,16 @@ def _began_then(history: History, lock: str, t: float) -> bool:
 
 
 def _is_free(history: History, spans: list[TakenSpan], lock: str, start: float, end: float) -> bool:
-    """Tell whether nobody had a lock of lock clients, or asked for it, between these two and just before."""
+    """Tell whether nobody had a lock of lock clients, or asked for it, between these two.
+
+    Just before it may have been taken as well, unless the answer to a release was seen.
+    """
     known = lock in history.client_locks and history.setup.get("fresh") and lock not in history.twofold
     struck = history.faults or history.outside or history.pauses or history.operated
-    return bool(known) and not struck and not any(since <= end and until >= start - ASKED for since, until, _ in spans)
+    releases = (each for each in history.requests if each.action == "release" and each.granted)
+    released = max((each.t for each in releases if each.blob.endswith(f"/{lock}") and each.t <= start), default=0.0)
+    near = ((since, until if since <= released else until + ASKED) for since, until, _ in spans)
+    return bool(known) and not struck and not any(since <= end and until >= start for since, until in near)
 
 
 def _is_unprovoked(history: History, wait: Wait) -> bool:

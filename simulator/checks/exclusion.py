@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from simulator.checks.excuses import behind_overlap, disturbed, exposing, is_long, overslept
+from simulator.checks.excuses import behind_overlap, disturbed, exposing, is_broken, is_long, overslept
 from simulator.checks.findings import Finding, by_function, count, label, note, unproven, violation
 from simulator.history.deeds import once_of, outside
 
@@ -299,10 +299,9 @@ def judge_leaders(history: History) -> Iterator[Finding]:
 def _led_anew(history: History, first: Section, later: Section) -> bool:
     """Tell whether a worker became the listener again between two bodies, or something kept it from knowing better."""
     start, end = first.start, later.start
-    anew = any(
-        (got.host, got.worker, got.lock) == (later.host, later.worker, later.lock) and start < got.t <= end
-        for got in history.acquisitions
-    )
+    theirs = (later.host, later.worker, later.lock)
+    led = [got for got in history.acquisitions if (got.host, got.worker, got.lock) == theirs and got.t <= end]
+    anew = any(got.t > start or is_broken(history, got, end) for got in led[-1:])
     return anew or history.rough or later.ending == "lost" or disturbed(history, later.host, start, end)
 
 

@@ -1,7 +1,7 @@
 """See what a block of a lock client does when its hold is lost: it fails or it only tells, as ``on_loss`` says.
 
 What it does otherwise is told as ``altered``: ``hushed``, ``raised``, and for an async block's task ``uncancelled`` or
-``cancelled``.
+``cancelled``. Async work of a periodic worker that nobody cancels at the loss of its hold is told as ``worked``.
 """
 
 from __future__ import annotations
@@ -44,15 +44,7 @@ class BlockLosses:
         if task is not None and not raises:
             self._spared[block] = task, task.cancelling()
         elif task is not None:
-            loop, turned = task.get_loop(), list[float]()
-
-            def told(_: str) -> None:
-                with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(lambda: turned.append(loop.time()))
-
-            self._turned[block] = task, turned
-            for hold in holds:
-                call_at_loss(hold.own_lost, told)
+            self._turned[block] = task, _turns(task, holds)
 
     @contextmanager
     def leaving(self, block: Any, error: object, *, lost: bool, raises: bool) -> Iterator[None]:
@@ -74,5 +66,29 @@ class BlockLosses:
         if judged and raises:
             self._tell(block, "hushed")
 
+    @contextmanager
+    def working(self, hold: Hold) -> Iterator[list[Any]]:
+        """See whether the async work of a periodic worker goes on after the loss of its hold."""
+        task = asyncio.current_task()
+        assert task is not None
+        turned = _turns(task, [hold])
+        yield []
+        if turned and not task.cancelling():
+            seconds = task.get_loop().time() - turned[0]
+            self._write("altered", kind="worked", function=hold.lock, invocation=invoked.get(), seconds=seconds)
+
     def _tell(self, block: Any, kind: str, **more: float) -> None:
         self._write("altered", kind=kind, function=block.name, invocation=invoked.get(), **more)
+
+
+def _turns(task: asyncio.Task[Any], holds: Iterable[Hold]) -> list[float]:
+    """Return a list that gets the times at which the task's loop next turns after a loss of these holds."""
+    loop, turned = task.get_loop(), list[float]()
+
+    def told(_: str) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(lambda: turned.append(loop.time()))
+
+    for hold in holds:
+        call_at_loss(hold.own_lost, told)
+    return turned

@@ -75,6 +75,7 @@ def tap_clients(write: Write, host_id: str = "") -> None:
     watch(PeriodicWorker, tap.running, "run")
     watch(PeriodicWorker, tap.stopping, "stop")
     watch(PeriodicWorker, tap.working, "_do")
+    cast("Any", PeriodicWorker).__init__ = tap.made_with_work(PeriodicWorker.__init__)
     watch(BaseClient, tap.closing, "close")
 
 
@@ -299,6 +300,16 @@ class _ClientTap:
             for whose in entered:
                 self._is_lost(self._open.get(whose, ""))
                 self._leave(whose)
+
+    def made_with_work(self, real: Callable[..., None]) -> Callable[..., None]:
+        """Return a constructor of periodic workers whose async work is seen after the loss of its hold."""
+
+        @functools.wraps(real)
+        def made(worker: Any, name: str, work: Any, **more: Any) -> None:
+            is_async = inspect.iscoroutinefunction(inspect.unwrap(work))
+            real(worker, name, around(work, self._losses.working) if is_async else work, **more)
+
+        return made
 
     @contextmanager
     def acquiring(self, client: Any, name: str, **given: Any) -> Iterator[list[Any]]:

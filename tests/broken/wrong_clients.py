@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from singleton.clients.blocks import AsyncBlock, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
 from singleton.functions import guard
+from singleton.locking import holder
 from singleton.locking.line import Line
 from singleton.operating import lock_names
 from singleton.patterns import durable
@@ -115,6 +116,16 @@ def a_client_takes_held_locks_for_free(patch: Patch) -> None:
         return None
 
     patch.setattr(BaseClient, "_holder", lambda *_: nobody)
+
+
+@broken("holder() of a lock client told", app="overrun", options="--duration 12")
+def a_client_tells_of_a_holder_that_is_gone(patch: Patch) -> None:
+    patch.setattr(holder, "holder_in", holder.recorded)
+
+
+@broken("went on after the loss of its periodic worker's hold", app="overrun", options="--duration 12")
+def work_of_a_periodic_worker_is_not_cancelled(patch: Patch) -> None:
+    patch.setattr(periodic_worker, "cancelled_when_lost", nullcontext)
 
 
 @broken("sets that wait for each other", app="sets")

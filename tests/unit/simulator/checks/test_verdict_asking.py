@@ -595,6 +595,16 @@ def test_who_becomes_the_listener_anew_is_the_only_leader() -> None:
     assert not any("two leaders" in text for text in violations(story))
 
 
+def test_a_listener_whose_lease_an_operator_breaks_hears_of_it_at_its_next_renewal() -> None:
+    story = Story().know(mode="listener")
+    led(story, "host-1", 1, anew=True)
+    story.fault(2.0, 2.0, "break", "host-1", lock="locks/shared/ship~listener")
+    led(story, "host-1", 2.5)
+    led(story, "host-2", 3, anew=True)
+    led(story, "host-1", 5)
+    assert not any("two leaders" in text for text in violations(story))
+
+
 @pytest.mark.parametrize(("every", "accused"), [(7.5, False), (2.5, False), (1.0, True)])
 def test_a_hold_that_is_renewed_far_more_often_than_declared_is_found(every: float, *, accused: bool) -> None:
     story = Story()

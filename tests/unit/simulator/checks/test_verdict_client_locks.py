@@ -494,6 +494,7 @@ def test_a_client_tells_since_when_a_lock_is_held(ago: float, wrong: str) -> Non
         (3, False, "free on host-2 at 3.0 s, though host-1 had it"),
         (4.1, True, ""),  # an answer may be old
         (9, False, ""),
+        (4.3, True, "held on host-2 at 4.3 s, though nobody had it"),  # the answer to the release was seen
         (9, True, "held on host-2 at 9.0 s, though nobody had it"),
     ],
 )

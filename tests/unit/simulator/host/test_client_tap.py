@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +17,7 @@ from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hol
 from singleton.base.errors import LockLost
 from singleton.base.hold import Hold, LossSignal
 from singleton.baseclient import BaseClient
+from singleton.clients import periodic_worker
 from singleton.clients.blocks import AsyncBlock, Block, _BaseBlock
 from singleton.clients.leadership import Leadership
 from singleton.clients.periodic_worker import PeriodicWorker
@@ -50,7 +51,7 @@ _TAPPED: dict[Any, tuple[str, ...]] = {
     _BaseBlock: ("_left", "another"),
     Leadership: ("start", "__enter__", "__aenter__", "wait", "_wait_async", "stop", "__aexit__", "hold"),
     BodyContext: ("__exit__",),
-    PeriodicWorker: ("start", "__aenter__", "run", "stop", "_do"),
+    PeriodicWorker: ("__init__", "start", "__aenter__", "run", "stop", "_do"),
 }
 
 
@@ -211,6 +212,29 @@ async def test_an_async_block_whose_task_nobody_cancels_at_its_loss_is_told(
                     await asyncio.sleep(0)
     found = [record for record in told if record.event == "altered" and record.get("kind") == "uncancelled"]
     assert [0 <= record.get("seconds") < 1 for record in found] == [True] * (not cancels)
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+async def test_async_work_of_a_periodic_worker_that_nobody_cancels_at_its_loss_is_told(
+    told: Told, monkeypatch: pytest.MonkeyPatch, *, cancels: bool
+) -> None:
+    async def work(hold: Hold) -> None:
+        hold.own_lost.fire("expired")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        worker.stop()
+
+    if not cancels:
+        monkeypatch.setattr(periodic_worker, "cancelled_when_lost", nullcontext)
+    worker = AsyncLockClient("AzureWebJobsStorage").periodic("stock", work, every=0.1)
+    running = asyncio.create_task(worker.run())
+    await asyncio.sleep(0.05)
+    worker.stop()
+    await running
+    found = [record for record in told if record.event == "altered" and record.get("kind") == "worked"]
+    assert [(record.text("function"), record.get("seconds") < 1) for record in found] == [("stock", True)] * (
+        not cancels
+    )
 
 
 @pytest.mark.parametrize(("how", "found"), [("right", []), ("cancelled", ["books"]), ("another block", [])])
