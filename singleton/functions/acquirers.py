@@ -23,9 +23,10 @@ from singleton.base.forks import importing
 from singleton.base.hold import Hold
 from singleton.base.several import ONE_ANSWER, JointSignal, all_or_none, none_lost
 from singleton.locking.acquisition import storage_error
+from singleton.locking.lease import as_failure
 from singleton.locking.section import Section
 from singleton.runtime.holders import LongWait
-from singleton.stores.protocol import StoreFailure, within
+from singleton.stores.protocol import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,12 +131,13 @@ async def _reach(part: Section, token: int, by: float) -> None:
         seconds = max(1, int(10 * min(_CALL, by - loop.time()))) / 10  # as an error says them
         try:
             await within(seconds, part.fencing.raise_above(part.lease.id, part.owner, token))
-        except StoreFailure as failure:
+        except Exception as error:  # whatever a store raises is no answer
+            failure = as_failure(error)
             if failure.loss is not None:
                 part.lease.lose(failure.loss, failure)
                 part.raise_if_lost()
             if not left or failure.meaning != "transient" or loop.time() + _PAUSE >= by:
-                raise storage_error(part.lock, failure) from failure
+                raise storage_error(part.lock, failure) from error
         else:
             return
         await asyncio.sleep(_PAUSE)
