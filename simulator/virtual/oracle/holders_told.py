@@ -80,7 +80,8 @@ class HolderChecks(Checks):
         """Judge the words of a long wait."""
         self.must_be_recent(machine, lock, read)
         tenure, owner = self.evidence.service.tenure(lock), fields.get("holder")
-        if words.startswith("nobody") and tenure is not None and tenure.since < read:
+        stood = not self.conduct.well(machine, self.evidence.loop.now - read + AT_ONCE)  # it may have read long before
+        if words.startswith("nobody") and tenure is not None and tenure.since < read and not stood:
             self._blame("nobody held it", f"{machine.name} says of {lock}: {words}; and {tenure.machine} has it")
         if owner and repr(owner) not in words:
             self._blame("wrong holder named", f"{machine.name} says of {lock}: {words}; and {owner!r} has it")
