@@ -154,6 +154,8 @@ class ErrorChecks(Checks):
                     true |= self.conduct.last_sent(machine, lock) >= self.evidence.loop.now - AT_ONCE
             case LockNotAcquired(reason=None):
                 named = error.message  # with also=, the seat of the other name
+                if named.startswith("semaphore"):  # see `_knowledge`
+                    since -= _TURN * bounds.poll * bounds.drift + ONCE
                 answers = (self._taken, self._given_back)
                 known = {*self.evidence.service.names(), *(name for _, name in chain(*answers))}  # or deleted since
                 blobs = [each for each in known if each.startswith(lock) or repr(each) in named]
