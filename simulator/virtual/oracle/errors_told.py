@@ -97,7 +97,7 @@ class ErrorChecks(Checks):
         if request.call == "acquire" and meaning in ("held", "lost"):
             self._taken[place] = now
             self._failing_since.pop(place, None)
-        if request.call == "release":
+        if request.call == "release" and (failure is None or meaning is not None):  # the host can read it
             self._given_back[place] = now
             self._giving_back.pop(place, None)
 

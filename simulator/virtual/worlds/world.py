@@ -41,7 +41,7 @@ from simulator.virtual.worlds.logs import RAISED, Logs
 from simulator.virtual.worlds.outcome import Chronicle, Resource, Run, broken_promises
 from simulator.virtual.worlds.runtime import OpenStores, VirtualRuntime, stores
 from simulator.virtual.worlds.told import listening
-from singleton.base.events import LockEvent, subscribe
+from singleton.base.events import LockEvent, forget_going, subscribe
 from singleton.base.hold import current_hold
 from singleton.base.kinds import Mode
 from singleton.runtime.provided import provide_runtime
@@ -430,6 +430,7 @@ class World:
             else:
                 break
         self.loop.close_tasks()
+        forget_going()  # of hosts that died: a process of their own would be gone
 
     async def _end_tasks(self) -> None:
         self._burials.append(asyncio.current_task())
