@@ -149,6 +149,7 @@ def test_what_is_wrong_is_said_in_a_line(
     words: list[str],
 ) -> None:
     monkeypatch.setenv("PILOT", setting)
+    monkeypatch.setattr(container, "_asked", functools.partial(answered, call=1.0, answer=1.0))
     got, _, err = ended(capsys, *arguments)
     assert got == code
     assert err.count("\n") == 1
