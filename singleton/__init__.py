@@ -21,7 +21,7 @@ _NAMES = {
     "singleton.clients.periodic_worker": "PeriodicWorker",
     "singleton.decorator": "singleton",
     "singleton.defer.trigger_queue": "Encoding",
-    "singleton.functions.arguments": "OldLock",
+    "singleton.functions.old_lock": "OldLock",
     "singleton.functions.contention": "Contention OnContention",
     "singleton.observing.observe": "observe",
     "singleton.operating.container_pass": "Lifted",

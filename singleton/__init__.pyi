@@ -39,7 +39,7 @@ from singleton.clients.leadership import Leadership as Leadership
 from singleton.clients.periodic_worker import PeriodicWorker as PeriodicWorker
 from singleton.decorator import singleton as singleton
 from singleton.defer.trigger_queue import Encoding as Encoding
-from singleton.functions.arguments import OldLock as OldLock
+from singleton.functions.old_lock import OldLock as OldLock
 from singleton.functions.contention import Contention as Contention, OnContention as OnContention
 from singleton.observing.observe import observe as observe
 from singleton.operating.container_pass import Lifted as Lifted

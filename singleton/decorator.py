@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from singleton.base.kinds import LayoutName, Level, Mode, Seconds, WhenFull
-    from singleton.functions.arguments import OldLock
     from singleton.functions.contention import OnContention
     from singleton.functions.declaration import Declaration
     from singleton.functions.guard import Guard
+    from singleton.functions.old_lock import OldLock
     from singleton.functions.triggers import Trigger
 
 _F = TypeVar("_F", bound="Callable[..., Any]")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -24,7 +24,7 @@ from singleton.functions.trigger_rules import refuse_same_lock
 from singleton.functions.triggers import ONCE_MARK, ORDERED_MARK, check_guardable
 from singleton.layouts.layout import Layout
 from singleton.scopes.template import ScopeTemplate
-from singleton.settings.argument_names import OPTIONS, with_explained_arguments
+from singleton.settings.argument_names import OPTIONS
 from singleton.settings.durations import seconds, span
 from singleton.settings.options import SingletonOptions, refuse_failover
 
@@ -40,42 +40,6 @@ _OF_DEQUEUEABLE: Final = {
     "lock_acquisition_polling_interval": "MaximumPollingIntervalInSeconds",
     "lock_acquisition_min_polling_interval": "MinimumPollingIntervalInSeconds",
 }
-_NAMES: Final = {"default": ("name",), "webjobs": ("name", "dotnet_name"), "dequeueable": ()}
-"""What names the function in a lock's name, by the layout."""
-"""Stands for a host id that is not known before an invocation."""
-
-
-@with_explained_arguments
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OldLock:
-    """The lock of a function as known to older versions of the app that still run while a new version starts.
-
-    Give only the differences. An attribute that is left out is as in the new declaration, or as in the old layout.
-
-    Attributes:
-        name: the function's name in the lock's name, if the function was renamed; ``""``: ``name`` was not given.
-        scope_hash: whether a hash of the scope stood in the lock's name.
-        host_id: the host id of the app, which stands in the lock's name.
-        layout: where the lock's blob was: ``"default"``, ``"webjobs"`` or ``"dequeueable"``.
-        container: the container of the lock's blob, in the same storage account.
-        dotnet_name: the full name of the C# method, with ``"webjobs"``; ``""``: ``dotnet_name`` was not given.
-
-    Example:
-        >>> from singleton import OldLock, singleton
-        >>> @singleton(scope="Id", scope_hash=True, also=OldLock(scope_hash=False))
-        ... def ship(msg: bytes) -> None: ...
-    """
-
-    name: str | None = None
-    scope_hash: bool | None = None
-    host_id: str | None = None
-    layout: LayoutName | None = None
-    container: str | None = None
-    dotnet_name: str | None = None
-
-    def __str__(self) -> str:
-        given = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return f"OldLock({', '.join(f'{key}={value!r}' for key, value in given if value is not None)})"
 
 
 _KEPT: Final = {each.name for each in fields(Declaration)}
@@ -383,6 +347,9 @@ def _with_old_lock(
     guard: Declaration, given: Arguments, target: Any, trigger: Callable[[], Trigger | None]
 ) -> Declaration:
     """Return the guard that takes its lock under the old name, too. Refuse a wrong ``also``, and one without effect."""
+    with importing:
+        from singleton.functions.old_lock import OldLock, older, options_of
+
     also = given.also
     if not isinstance(also, OldLock):
         raise ConfigurationError(f"also is {also!r}: give what was different before, such as OldLock(scope_hash=False)")
@@ -402,43 +369,12 @@ def _with_old_lock(
             "before the new one starts, and leave also= out. OldLock(layout='dequeueable') does go"
         )
     try:
-        older = _older(given, also)
-        old = guard_by(older, target, trigger, {})
-        old = replace(old, options=old.options.replace(**_options_of(also, older.layout)))
+        arguments = Arguments(**older(given, also))
+        old = guard_by(arguments, target, trigger, {})
+        old = replace(old, options=old.options.replace(**options_of(also, arguments.layout)))
     except ConfigurationError as error:
         raise ConfigurationError(f"also={also}: {error}") from None
     if (old.name is None) == (guard.name is None):  # else the host's name of the function counts, which comes later
         names = (each.known_name(guard.function) for each in (guard, old))
         refuse_same_lock(f"@singleton on {guard.function}", *names)
     return replace(guard, also=old)
-
-
-def _older(given: Arguments, also: OldLock) -> Arguments:
-    """Return the arguments of the old version, as far as the arguments name the lock."""
-    layout = also.layout or given.layout
-    named = {key: value for key in ("name", "dotnet_name") if (value := getattr(also, key)) is not None}
-    if not named:
-        named = {key: getattr(given, key) for key in _NAMES.get(layout, ())}
-    hashed = given.scope_hash and layout == "default"
-    changes = {
-        "also": None,
-        "layout": layout,
-        "name": named.get("name") or None,
-        "dotnet_name": named.get("dotnet_name") or None,
-        "scope_hash": hashed if also.scope_hash is None else also.scope_hash,
-    }
-    if layout == "dequeueable":
-        changes |= dict.fromkeys(given.options)
-    return Arguments(**{**vars(given), **changes})
-
-
-def _options_of(also: OldLock, layout: LayoutName) -> Mapping[str, str]:
-    """Return the options that differ for the old lock. ``ConfigurationError``: one has no effect with the layout."""
-    if also.host_id is not None and layout == "dequeueable":
-        raise ConfigurationError("the locks of layout='dequeueable' have no host id in their names: leave host_id out")
-    if also.container is not None and layout == "webjobs":
-        raise ConfigurationError(
-            "the locks of layout='webjobs' are always in the container of the Functions host: leave container out"
-        )
-    given = {"host_id": also.host_id, "container": also.container}
-    return {key: value for key, value in given.items() if value is not None}
