@@ -65,6 +65,16 @@ async def delete_container(account: StorageAccount, name: str) -> None:
         raise StoreFailure(detail=f"{name} is not the container of a pilot: it stays", source="unsent")
 
 
+async def answers(account: StorageAccount, name: str) -> bool:
+    """Tell whether the storage answers a request for a container, whatever it says."""
+    async with aclosing(way_to(account, f"container {name!r}")) as way:
+        try:
+            await _asked(lambda: way.ask("HEAD", f"{way.root}/{name}", "restype=container", {}, 200))
+        except StoreFailure as failure:
+            return failure.status is not None
+    return True
+
+
 async def leftovers(account: StorageAccount) -> list[str]:
     """Return the containers of pilots that must have ended. ``StoreFailure``: they can't be listed."""
     async with aclosing(way_to(account, "containers")) as way:

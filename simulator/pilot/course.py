@@ -18,11 +18,11 @@ from simulator.checks.findings import unproven
 from simulator.checks.reports import CheckResult
 from simulator.pilot.assumptions import examine_account, try_assumptions
 from simulator.pilot.both_ways import compare_both_ways, live_both_ways
-from simulator.pilot.container import PREFIX, delete_container, make_container
+from simulator.pilot.container import PREFIX, answers, delete_container, make_container
 from simulator.pilot.idle import watch_idle
 from simulator.pilot.pilot_report import PilotResult
 from simulator.pilot.pilot_time import PilotOverError, PilotTime
-from simulator.pilot.storm import storm
+from simulator.pilot.storm import DIED, storm, without_storage
 from simulator.pilot.traffic import WAYS, PilotRequests, StoreWay
 from simulator.real.settle import Interrupt, Signals
 from simulator.report.timeline.build import count_calls
@@ -149,7 +149,7 @@ class Pilot:
             parts, lived, unseen = trying.wait()
             parts += compare_both_ways(lived, unseen)
             if plan.storm:
-                part, run = (not_tried("storm", limit.cut), None) if limit.over() else self._storm()
+                part, run = (not_tried("storm", limit.cut), None) if limit.over() else self._storm(limit)
                 parts.append(part)
             if plan.idle:
                 self.reporter.step("Waiting for the idle connections")
@@ -208,7 +208,7 @@ class Pilot:
         found, (lived, unseen) = await asyncio.gather(asyncio.gather(account, *parts), lives)
         return found, lived, unseen
 
-    def _storm(self) -> tuple[CheckResult, RunOutcome | None]:
+    def _storm(self, limit: PilotTime) -> tuple[CheckResult, RunOutcome | None]:
         with Signals() as signals:
             found = storm(
                 self.storage,
@@ -221,7 +221,11 @@ class Pilot:
         if signals.received:
             self.signals.received += signals.received
             raise Interrupt
-        return found
+        part, run = found
+        if run is None or self._aside(answers(self.account, self.container)).wait():
+            return found
+        limit.cut = limit.cut or DIED
+        return without_storage(part, run)
 
 
 def not_tried(part: str, why: str) -> CheckResult:

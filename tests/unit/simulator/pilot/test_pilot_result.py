@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ from simulator.pilot.both_ways import Lived, compare_both_ways
 from simulator.pilot.container import Anonymous
 from simulator.pilot.pilot_plan import PilotPlan
 from simulator.pilot.pilot_report import PilotResult
-from simulator.pilot.storm import storm_app
+from simulator.pilot.storm import storm_app, without_storage
 from simulator.pilot.traffic import Latency
 from simulator.pilot_cli import given_storage
 from simulator.work.scenario import ScenarioError
@@ -151,3 +154,12 @@ def test_both_ways_are_compared_with_each_other_and_the_model_unless_an_answer_s
     lived = Lived(asks=[Ask(call="create")], answers={"direct": [direct], "sdk": [sdk]}, timed=False)
     found = compare_both_ways([lived], 0)
     assert [finding.kind for part in found for finding in part.findings] == kinds
+
+
+@pytest.mark.parametrize(("name", "kinds"), [("overlaps", ["violation"]), ("losses", ["unproven"])])
+def test_of_a_storm_whose_storage_died_only_what_no_outage_excuses_is_a_failure(name: str, kinds: list[str]) -> None:
+    told = CheckResult(name=name, promise="", looked_at={}, findings=(violation("v"),))
+    run: Any = SimpleNamespace(verdict=SimpleNamespace(checks=[told]))
+    part, kept = without_storage(replace(told, name="storm"), run)
+    assert [finding.kind for finding in part.findings] == kinds
+    assert (kept is run) == (name == "overlaps")
