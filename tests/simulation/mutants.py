@@ -249,8 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
         old="            self.in_doubt = doubt or failure.leaves_doubt",
         new="            self.in_doubt = failure.leaves_doubt",
         breaks="a late request acquires the lease for a caller that has left",
-        by=("tests/unit/locking/test_lock_unknown.py",),
-        why="it takes a request that overtakes another's release and arrives between a last poll and its caller's end",
+        among="mixed",
     ),
     Mutant(
         name="given up without release",

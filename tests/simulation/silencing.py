@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from singleton.base.failover_mark import LEASE_KEY, MARK_KEY
 from singleton.base.hold import Hold
 from singleton.decorator import guards_of
+from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
 from tests.simulation.scenes import IDS, LOCK, Belief, Host, Scene
 from tests.worlds import failovers
@@ -74,6 +76,18 @@ async def _broken_blindly(host: Host, *, named: bool) -> None:
     await (other.break_(LOCK, etag) if named else other.evict(LOCK, belief.id, etag))
 
 
+async def _refuted(host: Host) -> None:
+    """End a lease twice by a mark that an earlier holder left, whose lease is over."""
+    await _touch(host, await host.take(), lease=IDS[1])
+    other = host.scene.b.store
+    for at in (5.0, 10.0):
+        etag = (await other.read(LOCK)).etag
+        await host.until(at)
+        await other.read(LOCK)
+        with suppress(StoreFailure):
+            await other.evict(LOCK, IDS[1], etag)
+
+
 async def _taken_from_the_living(host: Host) -> None:
     belief = await host.take()
     await _touch(host, belief)
@@ -116,6 +130,7 @@ SILENCING: Final[dict[str, Callable[[Scene], None]]] = {
     "wrong touch": partial(_played, _wrong_touch),
     "broken too soon": partial(_played, partial(_broken_too_soon, wait=2.0)),
     "broken blindly": partial(_played, partial(_broken_blindly, named=True)),
+    "refuted stamp used": partial(_played, _refuted),
     "taken from the living": partial(_played, _taken_from_the_living),
     "not taken over": partial(_with, _not_taken_over),
 }

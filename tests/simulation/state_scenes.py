@@ -54,6 +54,14 @@ async def _overwritten(host: Host) -> None:
     ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
 
 
+async def _written_after_a_read(host: Host) -> None:
+    ledger = _Ledger(host.scene.world)
+    ledger._begun.add((LOCK, (3, 1)))
+    await ledger.read(host.machine, cast("Hold", _Reading([0, 0])))
+    args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
+    ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
+
+
 async def _written_after_all(host: Host) -> None:
     ledger = _Ledger(host.scene.world)
     ledger._refused.add((LOCK, (3, 1)))
@@ -74,6 +82,7 @@ def _of(part: Callable[[Host], Coroutine[Any, Any, None]]) -> Callable[[Scene], 
 STATES: Final[dict[str, Callable[[Scene], None]]] = {
     "state went back": _of(_went_back),
     "refused without a loss": _of(_refused),
+    "written after a read": _of(_written_after_a_read),
     "written after all": _of(_written_after_all),
     "overwritten": _of(_overwritten),
     "state lost": _of(_lost),

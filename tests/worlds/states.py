@@ -2,6 +2,7 @@
 
 state went back         a holder read what is older than something that was acknowledged, or read, before he asked
 overwritten             the service carried out a write of a section, and a later one had read or written before
+written after a read    the service carried out a write that had begun before a read, and the read had not found it
 refused without a loss  a holder was told that his lock is lost, and his hold is good
 written after all       a holder was told that his lock is lost, so nothing was written, and his write is carried out
 state lost              at the end the blob has what is older than something that was acknowledged or read
@@ -12,9 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.hosts.jobs import able, ended, inside, lock_client
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
 
 _LONGEST: Final = 18.0
+_LATE: Final = 0.3
+"""The share of worlds in which some writes arrive late, also the first ones of new locks."""
 
 _Value = tuple[int, int]
 """What is kept: the token of the hold that wrote it, and its how-manieth write it was. Later ones are greater."""
@@ -67,6 +72,25 @@ def start_states(world: World) -> None:
             world.start(
                 machine, _work(ledger, machine, f"{machine.name}/{worker}", failover, sections), seconds=seconds
             )
+    if rng.random() < _LATE:
+        world.network.rules.append(partial(_write_late, random.Random(rng.random())))
+        _start_first_writes(world, ledger, failover)
+
+
+def _start_first_writes(world: World, ledger: _Ledger, failover: float | None) -> None:
+    """Hand new locks on from one section to the next of a host, each of which waits for no answer for long."""
+    for machine in world.machines:
+        for worker in range(6):
+            step = _Step(wait=2.0 * (worker % 3), read_within=None, write_within=0.05, unattended=False)
+            lock = f"cursor-of-{machine.name}-{worker // 3}"
+            section = _Section(pause=4.0 * (worker // 3), lock=lock, timeout=None, steps=(step,))
+            work = _work(ledger, machine, f"{machine.name}/new-{worker}", failover, [section])
+            world.start(machine, work, seconds=20.0)
+
+
+def _write_late(rng: random.Random, request: NetworkRequest, passage: Passage) -> None:
+    if request.call == "put" and rng.random() < 0.5:
+        passage.out += rng.uniform(0.2, 4.0)
 
 
 def start_small_state(world: World) -> None:
@@ -171,14 +195,19 @@ class _Ledger(Judge):
     """How often an operator deleted the blob."""
     _carried_out: set[tuple[str, _Value]] = field(default_factory=set)
     _refused: set[tuple[str, _Value]] = field(default_factory=set)
+    _begun: set[tuple[str, _Value]] = field(default_factory=set)
+    _not_found: set[tuple[str, _Value]] = field(default_factory=set)
+    """The writes that had begun before a read, and had not been carried out by its end."""
 
     async def read(self, machine: Machine, hold: Hold) -> None:
         """Read, and compare with what must at least be there."""
         must, made = self._known[hold.lock], self._made[hold.lock]
+        begun = {each for each in self._begun if each[0] == hold.lock}
         found = await self._used(machine, hold, hold.state.aread(_NOTHING))
         if found is None or made != self._made[hold.lock]:
             return
         value: _Value = (found[0], found[1])
+        self._not_found |= begun - self._carried_out
         if value < must:
             self._blame("state went back", f"{machine.name} reads {value} of {hold.lock}, and {must} was known before")
         self._learn(hold.lock, value)
@@ -188,6 +217,7 @@ class _Ledger(Judge):
     async def write(self, machine: Machine, hold: Hold, value: _Value) -> None:
         """Write, and note what was acknowledged."""
         made = self._made[hold.lock]
+        self._begun.add((hold.lock, value))
         try:
             await self._used(machine, hold, hold.state.awrite(value))
         except LockLost:
@@ -219,6 +249,9 @@ class _Ledger(Judge):
         token, number = json.loads(request.args[3])
         self._carried_out.add((request.name, (token, number)))
         self._compare()
+        if (request.name, (token, number)) in self._not_found:
+            late = f"write {number} under token {token} of {request.name}"
+            self._blame("written after a read", f"{late} is carried out, and a read after its begin had not found it")
         if token < self._latest[request.name]:
             self._blame(
                 "overwritten",

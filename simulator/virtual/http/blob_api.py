@@ -276,7 +276,7 @@ def xml(elements: Mapping[str, str]) -> str:
 def refusal_of(failure: StoreFailure, now: float) -> HttpAnswer:
     """Return an error as the service gives it, with its code in a header and in a body of XML, or a page of a proxy."""
     status = failure.status or 500
-    code = failure.code or _CODES.get(status)
+    code = failure.code or (None if failure.source == "between" else _CODES.get(status))
     headers = {"date": http_date(int(now))}
     if failure.retry_after is not None:
         headers["retry-after"] = f"{failure.retry_after:g}"

@@ -5,6 +5,7 @@ counts on a touch     a host counts on its hold for too long after the sending o
 wrong touch           what a host wrote on a lock does not say its failover, or another epoch
 broken too soon       a host broke a lease whose holder it had not seen silent for long enough, or without a condition
 broken blindly        a host ended the lease of a silent holder, and not by the lease id that the holder's mark names
+refuted stamp used   a host ends a lease anew by a stamp of which the service has told it that it is of another lease
 taken from the living  a lease was taken over from a holder that counted on it, or that need not touch it
 not taken over        a holder is dead, somebody able waits, and has not taken its lock over within the bound
 """
@@ -12,11 +13,13 @@ not taken over        a holder is dead, somebody able waits, and has not taken i
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from simulator.virtual.oracle.conduct import Checks
 from singleton.base.failover_mark import LEASE_KEY, MARK_KEY
+from singleton.stores.protocol import StoreFailure
 from singleton.stores.stamps import EPOCH_KEY
 
 if TYPE_CHECKING:
@@ -70,6 +73,9 @@ class TakeoverChecks(Checks):
     _entered: set[str] = field(default_factory=set)
     _readings: dict[tuple[Machine, str], _Readings] = field(default_factory=dict)
 
+    _refuted: Counter[tuple[object, ...]] = field(default_factory=Counter)
+    """How often a takeover was refused as of another lease: by its machine, lock, lease id and ETag."""
+
     def of_lease(self, lease_id: str) -> float | None:
         """Return the failover that was last written under a lease."""
         return self._written.get(lease_id)
@@ -85,7 +91,15 @@ class TakeoverChecks(Checks):
         if request.call == "break_":
             self._breaks(request.machine, request.name, request.args[0], None)
         elif request.call == "evict":
+            self._must_be_news(request)
             self._breaks(request.machine, request.name, request.args[1], request.args[0])
+
+    def _must_be_news(self, request: NetworkRequest) -> None:
+        """A refused stamp is refused once: to each lock of a machine, which may have one for each failover."""
+        machine, times = request.machine, self._refuted[request.machine, request.name, *request.args]
+        if times >= max(1, len(self.declared.get(machine, ()))):
+            again = f"the lease {request.args[0]} of {request.name}, and was told {times} times that it is over"
+            self._blame("refuted stamp used", f"{machine.name} ends {again}")
 
     def answered(self, request: NetworkRequest, failure: Exception | None) -> None:
         """Take what the service has carried out."""
@@ -107,6 +121,8 @@ class TakeoverChecks(Checks):
 
     def replied(self, request: NetworkRequest, failure: Exception | None, answer: Any) -> None:
         """Take a reply that reaches its host."""
+        if request.call == "evict" and isinstance(failure, StoreFailure) and failure.meaning == "lost":
+            self._refuted[request.machine, request.name, *request.args] += 1
         if failure is not None:
             return
         if request.call in _WRITES and request.lease_id is not None:

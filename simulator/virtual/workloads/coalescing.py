@@ -3,7 +3,8 @@
 Bodies fail at times. Invocations time out, reach a time limit of the function, or are cancelled. Each message that did
 not end as a success is delivered again. In some worlds the lock is being renamed: versions with its old name, with both
 names (``also=``) and with its new name run side by side. In some worlds a change comes as each body begins: just too
-late for the body. In some worlds each look at a seat is answered late.
+late for the body. In some worlds each look at a seat is answered late. In some worlds late requests take seats that
+are free again, for nobody, replies to stamps of seats are lost, and a host dies after such a stamp.
 
 left for nobody         an invocation left, and no body of a message that had come by then began after its arrival
 ended without its body  an invocation ended as a success, with neither a body nor an end as coalesced
@@ -17,6 +18,7 @@ import asyncio
 import json
 import random
 from collections import Counter, defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -31,6 +33,7 @@ from simulator.virtual.storage.network import SOON, both
 from singleton import OldLock, singleton
 from singleton.decorator import guards_of
 from singleton.locking.seat import seat_name
+from singleton.stores.protocol import StoreFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -56,6 +59,10 @@ _LATE: Final = 10
 """Of so many bodies, at most."""
 _SLOW: Final = 0.4
 """The share of worlds in which each look at a seat is answered late."""
+_TAKEN_LATE: Final = 0.4
+"""The share of worlds in which late requests take seats, for nobody."""
+_TAKEN_UNTIL: Final = 100.0
+"""Seconds of a world in which they do."""
 _UNCOUNTED: Final = 0.15
 """The share of worlds in which no delivery shows its count: each invocation waits."""
 _SOON_AGAIN: Final = 5.0
@@ -129,6 +136,38 @@ def start_coalesce(world: World) -> None:
         runner.late = rng.randint(3, _LATE)
     if rng.random() < _SLOW:
         world.network.rules.append(partial(_answer_late, rng.uniform(0.3, 1.5)))
+    if rng.random() < _TAKEN_LATE:
+        _take_seats_late(world, random.Random(f"{runner.salt}/late"), rng.choice((0.2, 0.5, 0.9)))
+
+
+def _take_seats_late(world: World, rng: random.Random, share: float) -> None:
+    """Let late requests take some seats whose lease has ended, lose some replies to stamps, and let a waiter die."""
+    dies = rng.randint(1, 4)
+
+    def strikes(name: str) -> bool:
+        return name.endswith(seat_name("")) and world.loop.now < _TAKEN_UNTIL and rng.random() < share
+
+    def ended(tenure: Tenure) -> None:
+        if strikes(tenure.lock):
+            world.later(rng.uniform(0.0, 0.3), take_late, world, tenure.lock)
+
+    def stamped(request: NetworkRequest, passage: Passage) -> None:
+        nonlocal dies
+        if request.call == "write" and strikes(request.name):
+            dies -= 1
+            if dies == 0:
+                world.later(0.5, world.crash, request.machine.index)
+            else:
+                passage.reply_lost, passage.reset = True, rng.random() < 0.8
+
+    world.service.on_end = both(world.service.on_end, ended)
+    world.network.rules.append(stamped)
+
+
+def take_late(world: World, seat: str) -> None:
+    """Carry out a late request for the lease of a seat, for nobody."""
+    with suppress(StoreFailure):
+        world.service.execute(None, "acquire", seat, ("00000000-0000-4000-8000-000000000000", 15))
 
 
 def _answer_late(seconds: float, request: NetworkRequest, passage: Passage) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from simulator.host.triggers.queue import encode
 from simulator.virtual.hosts.jobs import Job, ended, guarded_jobs, message
 from simulator.virtual.hosts.queue_host import Feed, declare, invoke_one
-from simulator.virtual.workloads.coalescing import QUEUE, CoalescingRunner
+from simulator.virtual.workloads.coalescing import QUEUE, CoalescingRunner, take_late
 from simulator.virtual.workloads.deferrals import APPS, DeferralRunner, Order, name_of, queues_of, shapes
 from simulator.virtual.workloads.semaphores import Pool, SlotPlan
 from simulator.virtual.worlds.registry import Workload
@@ -124,7 +124,7 @@ def _send(world: World, *messages: tuple[float, float], versions: Sequence[str] 
 
 def _take_late(world: World, seat: str) -> None:
     world.service.execute(None, "create", seat, (NOTHING,))
-    world.service.execute(None, "acquire", seat, ("00000000-0000-4000-8000-000000000000", 15))
+    take_late(world, seat)
 
 
 def start_defer(world: World) -> None:

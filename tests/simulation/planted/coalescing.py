@@ -208,4 +208,12 @@ COALESCING: tuple[Mutant, ...] = (
         breaks="where no count of deliveries is shown, a message that comes again leaves for its own dead waiter",
         among="coalesce",
     ),
+    Mutant(
+        name="an invocation whose seat gave no answer is new",
+        file=ARRIVAL,
+        old="            self._again = True  # the word of this invocation may stand on the seat, or come late\n",
+        new="",
+        breaks="it leaves for its own word, which a late request keeps on the seat for nobody",
+        among="coalesce",
+    ),
 )

@@ -379,4 +379,12 @@ FAILOVERS: tuple[Mutant, ...] = (
         breaks="who waits knows no mark of ten seconds, and waits for the end of the lease",
         among="failover",
     ),
+    Mutant(
+        name="a refuted mark is tried again",
+        file=FAILOVER,
+        old="                self._guard.refuted, self._guard.reading = state.etag, None\n",
+        new="                self._guard.reading = None\n",
+        breaks="a holder without a stamp is named as the one before, and its lease is ended in vain again and again",
+        among="failover",
+    ),
 )

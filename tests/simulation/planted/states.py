@@ -19,6 +19,14 @@ STATES: tuple[Mutant, ...] = (
         among="state",
     ),
     Mutant(
+        name="a write of state without an answer is no content",
+        file=FENCING,
+        old="        return self._doubtful or self._foreign > 0 or any(",
+        new="        return self._foreign > 0 or any(",
+        breaks="a lease is handed on under which the first write of a lock may still come",
+        among="state",
+    ),
+    Mutant(
         name="state read while a write of it may still come",
         file=FENCING,
         old="            if self._doubtful:\n",

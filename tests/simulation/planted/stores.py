@@ -150,4 +150,12 @@ STORES: tuple[Mutant, ...] = (
         among="ordered",
         wire=True,
     ),
+    Mutant(
+        name="a refusal of something in between leaves no doubt",
+        file="singleton/stores/protocol.py",
+        old='        return self.source == "between" or (self.meaning == "transient" and self.source != "unsent")\n',
+        new='        return self.meaning == "transient" and self.source != "unsent"\n',
+        breaks="a lease that was granted all the same is not given back",
+        among="mixed",
+    ),
 )
