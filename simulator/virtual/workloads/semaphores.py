@@ -10,6 +10,7 @@ false alarm        a caller was told of trouble with the storage, and there was 
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
 
 _NAME: Final = "reports"
 _LONGEST: Final = 20.0
+_AT_ONCE: Final = 32
+"""Slots that a process asks for in one poll."""
+_CROWDED: Final = 0.1
+"""Share of the worlds with more slots than that."""
+_FULL: Final = 70.0
+"""Seconds for which the lower slots of those worlds are taken."""
+_OTHERS: Final = 10
+"""The number of the first worker that only takes a slot of many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +84,18 @@ def start_semaphore(world: World) -> None:
                 plans.append(plan)
             seconds = sum(plan.steps * plan.seconds + 7.0 for plan in plans)
             world.start(machine, pool.visits(machine, worker, plans), seconds=seconds)
+    if rng.random() < _CROWDED:
+        pool.limit = rng.choice([_AT_ONCE + 1, _AT_ONCE + 8, 2 * _AT_ONCE + 2])
+        _fill(world, pool)
     world.watch(pool.must_find_takers)
+
+
+def _fill(world: World, pool: Pool) -> None:
+    """Let one machine take all slots of a high limit, and give back those that it took last, the highest, early."""
+    for number in range(pool.limit):
+        seconds = _FULL if number < pool.limit // _AT_ONCE * _AT_ONCE else world.rng_work.uniform(2.0, 8.0)
+        plan = SlotPlan(pause=number * 0.02, timeout=None, steps=1, seconds=seconds, cancel_after=None)
+        world.start(world.machines[0], pool.visits(world.machines[0], _OTHERS + number, [plan]), seconds=seconds + 7.0)
 
 
 @dataclass(slots=True)
@@ -168,7 +188,7 @@ class Pool(Judge):
     def must_find_takers(self) -> None:
         """A slot does not stay free while a machine has a waiter, be it that others of the machine have slots."""
         now, bounds = self.world.loop.now, self.world.oracle.bounds
-        bound = bounds.poll * 1.2 + 1.5 + self.limit * SLOT
+        bound = bounds.poll * 1.2 * math.ceil(self.limit / _AT_ONCE) + 1.5 + self.limit * SLOT
         free = [slot for slot in self._slots() if self.world.oracle.service.held_until(slot) < now - bound]
         for visit in self._visits if free else ():
             since = max(visit.since, self._left.get(visit.machine, 0.0))

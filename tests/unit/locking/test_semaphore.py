@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -224,22 +225,26 @@ async def test_however_many_wait_in_one_process_they_poll_as_one() -> None:
     assert len(many.network.requests) < 5 * (100 / 2.5 + 10)
 
 
-@virtual
-async def test_of_many_slots_that_are_taken_a_poll_asks_for_some_only_and_in_the_end_for_all() -> None:
-    service = MemoryLeaseStore()
-    for number in range(100):
-        await service.create(f"reports/slot-{number}")
-        await service.acquire(f"reports/slot-{number}", foreign_id(), -1)
-    host = Host(service)
-    waiting = asyncio.create_task(host.acquire(100))
-    await until(60)
-    assert len(host.network.requests) < 100 + 32 * (60 / 2.5 + 10)
-    await service.release("reports/slot-77", foreign_id())
-    hold = await waiting
-    assert hold.lock == "reports/slot-77"
-    assert now() < 60 + 4 * 5 + 1
-    await release(hold)
-    assert hold.lock not in service.leased()
+@pytest.mark.parametrize(("limit", "free"), [(33, 32), (40, 39), (100, 77), (100, 99)])
+def test_of_many_slots_that_are_taken_a_poll_asks_for_some_only_and_in_the_end_for_all(limit: int, free: int) -> None:
+    @virtual
+    async def run() -> None:
+        service = MemoryLeaseStore()
+        for number in range(limit):
+            await service.create(f"reports/slot-{number}")
+            await service.acquire(f"reports/slot-{number}", foreign_id(), -1)
+        host = Host(service)
+        waiting = asyncio.create_task(host.acquire(limit))
+        await until(60)
+        assert len(host.network.requests) < limit + 32 * (60 / 2.5 + 10)
+        await service.release(f"reports/slot-{free}", foreign_id())
+        hold = await asyncio.wait_for(waiting, 60)
+        assert hold.lock == f"reports/slot-{free}"
+        assert now() < 60 + math.ceil(limit / 32) * 5 + 1
+        await release(hold)
+        assert hold.lock not in service.leased()
+
+    run()
 
 
 # --- how a wait ends --------------------------------------------------------------------------------------------------
