@@ -106,6 +106,13 @@ async def _stale_claimer(host: Host) -> None:
     work._renews(claim)
 
 
+async def noted_claimer(host: Host) -> None:
+    work = rowclaims._Work(host.scene.world, 1)
+    (claim,) = work._claim(1)
+    work._is_done(claim)
+    work._wrote(claim)
+
+
 async def _older_token(host: Host) -> None:
     work = rowclaims._Work(host.scene.world, 1)
     work._tokens["0"] = 2

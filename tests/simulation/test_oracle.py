@@ -37,7 +37,7 @@ from tests.simulation.listening import LISTENING
 from tests.simulation.looking import LOOKS
 from tests.simulation.misdeliveries import LIFE, MISDELIVERIES, Desk
 from tests.simulation.nested_scenes import NESTED
-from tests.simulation.pattern_scenes import PATTERNS
+from tests.simulation.pattern_scenes import PATTERNS, noted_claimer
 from tests.simulation.scenes import IDS, LOCK, PERIOD, Belief, Host, Scene
 from tests.simulation.silencing import SILENCING
 from tests.simulation.state_scenes import STATES
@@ -1020,6 +1020,12 @@ def test_an_attempt_that_is_counted_twice_under_one_lease_is_miscounted() -> Non
     scene = Scene()
     scene.a.plays(counted_twice)
     assert set(scene.found()) == {"miscounted"}
+
+
+def test_a_claim_that_writes_after_its_outcome_is_stale() -> None:
+    scene = Scene()
+    scene.a.plays(noted_claimer)
+    assert set(scene.found()) == {"stale claimer"}
 
 
 def test_there_is_a_situation_for_every_check_that_the_docstrings_name() -> None:

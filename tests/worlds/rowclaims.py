@@ -5,12 +5,13 @@ taken too soon         a row was claimed from its claimer before it counted as s
 claimed too often      a row was claimed more often than it should be
 done twice             the effect of a row, which is in one transaction with Done, is there twice
 older token            a row was claimed by a claimer whose token is less than an earlier claimer's
-stale claimer          a claimer wrote, and its row had been claimed by somebody else since
+stale claimer          a claimer wrote, and its row had been claimed by somebody else since, or its outcome was noted
 """
 
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ _STUCK_AFTER: Final = 20.0
 _ATTEMPTS: Final = 4
 _ROUNDS: Final = 5
 """Rounds of a claimer under one token."""
+_AGAIN: Final = 0.2
+"""Share of the claims whose claimer writes once more: the answer to its note may have been lost."""
 _EXACT: Final = 0.01
 """Seconds to which times are exact."""
 _METADATA: Final = MetaData()
@@ -70,6 +73,8 @@ class _Work(Judge):
     _claims: Counter[str] = field(default_factory=Counter)
     _effects: Counter[str] = field(default_factory=Counter)
     _failed: set[str] = field(default_factory=set)
+    _ended: set[tuple[str, int]] = field(default_factory=set)
+    """The claims whose outcome is noted, by row and version."""
     _tokens: dict[str, int] = field(default_factory=dict)
     """The greatest token of each row, in worlds whose claimers have tokens."""
     _holds: Iterator[int] = field(default_factory=lambda: count(1))
@@ -100,6 +105,9 @@ class _Work(Judge):
                 if rng.random() < 0.2:
                     await self._noted(claim, self._renews)
                 await self._noted(claim, note)
+                chance = random.Random(f"{machine.name}/{pace}/{claim}")  # the values drawn from ``rng`` stay the same
+                if chance.random() < _AGAIN:
+                    await self._noted(claim, chance.choice((self._fails, self._renews, self._gives_back)))
 
     async def _noted(self, claim: Claim, note: Callable[[Claim], None]) -> None:
         try:
@@ -139,16 +147,22 @@ class _Work(Judge):
         with self._database.engine.begin() as connection:
             connection.execute(update(_TABLE).where(_TABLE.c.id == row).values(body="worked on"))
             self._rows.done(claim, connection)
-        self._wrote(claim)
+        self._wrote(claim, ends=True)
         self._effects[row] += 1
         if self._effects[row] > 1:
             self._blame("done twice", f"row {row} has its effect twice")
 
     def _fails(self, claim: Claim) -> None:
         self._rows.failed(claim, "no", retry_in=3.0)
-        self._wrote(claim)
+        self._wrote(claim, ends=True)
         self._since.pop(claim.key["id"], None)
         self._look_for_failed()
+
+    def _gives_back(self, claim: Claim) -> None:
+        self._rows.give_back(claim)
+        self._wrote(claim, ends=True)
+        self._claims[claim.key["id"]] -= 1
+        self._since.pop(claim.key["id"], None)
 
     def _renews(self, claim: Claim) -> None:
         self._rows.renew(claim)
@@ -157,8 +171,12 @@ class _Work(Judge):
 
     # --- what must hold -----------------------------------------------------------------------------------------------
 
-    def _wrote(self, claim: Claim) -> None:
+    def _wrote(self, claim: Claim, *, ends: bool = False) -> None:
         row = claim.key["id"]
+        if (row, claim.version) in self._ended:
+            self._blame("stale claimer", f"claim {claim.version} of row {row} wrote after its outcome was noted")
+        if ends:
+            self._ended.add((row, claim.version))
         if claim.version != self._versions[row]:
             self._blame("stale claimer", f"claim {claim.version} of row {row} wrote, and {self._versions[row]} has it")
 
