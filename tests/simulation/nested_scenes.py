@@ -42,6 +42,12 @@ async def _waits(host: Host) -> None:
     work.refused()
 
 
+async def _waits_on(host: Host) -> None:
+    work = Work(host.scene.world, host.machine, "call", 1.0, since=0.0)
+    await host.until(20.0)
+    work.refused()
+
+
 def _plays(part: Callable[[Host], Coroutine[object, object, None]]) -> Callable[[Scene], None]:
     return lambda scene: scene.a.plays(part)
 
@@ -50,4 +56,5 @@ NESTED: Final[dict[str, Callable[[Scene], None]]] = {
     "begun under a loss": _plays(_begun),
     "not told of a loss": _plays(_not_told),
     "waits under a loss": _plays(_waits),
+    "waits past its limit": _plays(_waits_on),
 }
