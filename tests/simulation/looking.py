@@ -58,6 +58,15 @@ async def _tells_of_a_holder(host: Host) -> None:
     told(host, wait, LockNotAcquired)
 
 
+async def _tells_of_contention(host: Host) -> None:
+    await host.take()
+    wait = wait_of(host, timeout=20.0)
+    host.scene.world.network.rules.append(lambda _, passage: setattr(passage, "lost", True))
+    host.store.request("acquire", LOCK, (IDS[1], PERIOD), IDS[1])
+    await host.until(20.0)
+    told(host, wait, LockNotAcquired)
+
+
 async def _held(host: Host) -> Section:
     """Take a lock that the registry of a host would tell of."""
     lease: Any = await host.take()
@@ -127,6 +136,7 @@ LOOKS: Final[dict[str, Callable[[Scene], None]]] = {
     "no trouble to tell of": partial(_by, _tells_of_no_trouble),
     "nobody denied": partial(_by, _tells_of_a_denial),
     "nobody was inside": partial(_by, _tells_of_a_holder),
+    "trouble to tell of": partial(_by, _tells_of_contention),
     "owned after its end": partial(_by, _goes_on),
     "waits for its end": partial(_by, _sleeps_on),
     "callback left": partial(_by, _keeps_a_callback),

@@ -3,6 +3,7 @@
 no trouble to tell of  ``StorageUnavailable``, and a usable answer had come in the minute before (single attempts: 10 s)
 nobody denied          ``StorageDenied``, and the service had refused this host nothing in the wait
 nobody was inside      ``LockNotAcquired``, and nobody had the lock, or a slot of the semaphore, in the wait
+trouble to tell of     ``LockNotAcquired``, and at the end of the wait the storage did not answer
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _TURN: Final = 1.1
 """Polling intervals for which a process that had its turn leaves a lock alone."""
 _LISTENER: Final = "~listener"
 _ROUNDING: Final = 0.01
+_GIVEN_UP: Final = CALL + 1.5
+"""Seconds after which a host knows that an attempt got no answer."""
 
 _UNTRUE: Final[dict[type[SingletonError], str]] = {
     StorageDenied: "nobody denied",
@@ -67,6 +70,8 @@ class ErrorChecks(Checks):
 
     _failing_since: dict[HostBlob, float] = field(default_factory=dict)
     """When the first attempt was sent of those that brought no usable answer."""
+    _unanswered: dict[HostBlob, float] = field(default_factory=dict)
+    """The same, whoever got what the last usable answer brought."""
     _failed: dict[HostBlob, float] = field(default_factory=dict)
     """When an attempt was last sent that went wrong."""
     _denied: dict[str, float] = field(default_factory=dict)
@@ -83,6 +88,7 @@ class ErrorChecks(Checks):
         place, now = (request.machine.name, request.name), self.evidence.loop.now
         if request.call in ("acquire", "create"):
             self._failing_since.setdefault(place, now)
+            self._unanswered.setdefault(place, now)
         if request.call == "release":
             self._giving_back.setdefault(place, now)
         if not good:
@@ -94,6 +100,8 @@ class ErrorChecks(Checks):
         meaning = failure.meaning if isinstance(failure, StoreFailure) else None
         if meaning == "denied":
             self._denied[request.machine.name] = now
+        if failure is None or meaning not in (None, "transient", "unknown"):
+            self._unanswered.pop(place, None)
         if request.call == "acquire" and meaning in ("held", "lost"):
             self._taken[place] = now
             self._failing_since.pop(place, None)
@@ -103,6 +111,8 @@ class ErrorChecks(Checks):
 
     def waits(self, wait: LockWait) -> None:
         """Take the beginning of a wait."""
+        if not any(each.machine is wait.machine and each.lock == wait.lock for each in self._waits):
+            self._unanswered.pop((wait.machine.name, wait.lock), None)  # a wait that nobody goes on with had no answer
         self._waits[wait] = None
 
     def ended(self, wait: LockWait) -> None:
@@ -118,6 +128,7 @@ class ErrorChecks(Checks):
         place = wait.machine.name, hold.lock
         self._failing_since.pop(place, None)
         self._giving_back.pop(place, None)
+        self._unanswered.pop(place, None)
         self._holds[place] = [each for each in self._holds[place] if _goes_on(each)] + [weakref.ref(hold)]
 
     def refused(self, wait: LockWait, error: SingletonError) -> None:
@@ -132,6 +143,7 @@ class ErrorChecks(Checks):
                     self._blame("nobody denied", f"{told}: {error}")
             case LockNotAcquired(reason=None | "in use here"):
                 self._must_have_been_inside(wait, error, told)
+                self._must_not_have_failed(wait.machine, wait.lock, f"{told}: {error}")
 
     def ended_with(self, machine: Machine, invocation: str, since: float, error: SingletonError) -> None:
         """Judge the error of an invocation that began at ``since``, also one that was made after its waits.
@@ -152,6 +164,9 @@ class ErrorChecks(Checks):
                 true = self.conduct.met_trouble(machine, lock, since)
                 if lock.endswith(seat_name("")):  # it got the first of two seats at the end of its wait
                     true |= self.conduct.last_sent(machine, lock) >= self.evidence.loop.now - AT_ONCE
+            case LockNotAcquired(reason="max_waiting"):
+                self._must_not_have_failed(machine, lock, f"{invocation} ended with: {error}")
+                return
             case LockNotAcquired(reason=None):
                 named = error.message  # with also=, the seat of the other name
                 if named.startswith("semaphore"):  # see `_knowledge`
@@ -198,6 +213,14 @@ class ErrorChecks(Checks):
         every = wait.limit is not None and wait.timeout == 0
         if len(free) == len(wait.places) or (every and free):
             self._blame("nobody was inside", f"{told}: {error}; and nobody had {free[0]} then")
+
+    def _must_not_have_failed(self, machine: Machine, lock: str, told: str) -> None:
+        place, drift = (machine.name, lock), self.evidence.bounds.drift
+        silence = self.evidence.loop.now - self._unanswered.get(place, math.inf)
+        if silence < _GIVEN_UP * drift or machine.stopped_since(silence) or self.conduct.strange(machine, silence):
+            return
+        if not any(_goes_on(each) for each in self._holds.get(place, ())):
+            self._blame("trouble to tell of", f"{told}; and for {silence:.1f} s the storage did not answer")
 
     def _was_inside(self, wait: LockWait, place: HostBlob) -> bool:
         bounds, since = self.evidence.bounds, wait.since - _ROUNDING

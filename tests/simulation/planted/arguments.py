@@ -11,8 +11,7 @@ ARGUMENTS: tuple[Mutant, ...] = (
         old="                if trouble is not None:\n",
         new="                if trouble is None and contended is None:\n",
         breaks="an invocation that may not wait is told of contention when the storage does not answer",
-        by=("tests/unit/functions/test_max_waiting.py",),
-        why="few worlds have ten seconds without an answer while nobody may wait",
+        among="arguments",
     ),
     Mutant(
         name="one waiter more than max_waiting",

@@ -273,4 +273,12 @@ INBOXES: tuple[Mutant, ...] = (
         breaks="a key that was resumed waits for a look",
         among="ordered",
     ),
+    Mutant(
+        name="a visit that ends early deletes its bell",
+        file="singleton/patterns/ordered/visit.py",
+        old="queue.delete(*known) if again is None else",
+        new="queue.delete(*known) if not again else",
+        breaks="the messages that a worker leaves as it stops wait for a look",
+        among="ordered",
+    ),
 )

@@ -192,8 +192,15 @@ LISTENERS: tuple[Mutant, ...] = (
         old="            if invocation.since is None:\n                invocation.since = began\n",
         new="            invocation.since = began\n",
         breaks="two waits of an invocation last beyond its functionTimeout",
-        by=("tests/unit/functions/test_waiting.py",),
-        why="it takes a wait for the listener and one for the lock, both long: 600 worlds of `listener` have none",
+        among="nested",
+    ),
+    Mutant(
+        name="a later wait has the whole time",
+        file=WAITING,
+        old="left = round(self.seconds - (began - invocation.since), 1)",
+        new="left = round(self.seconds, 1)",
+        breaks="two waits of an invocation last beyond its functionTimeout",
+        among="nested",
     ),
     Mutant(
         name="one attempt too few",

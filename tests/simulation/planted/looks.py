@@ -242,4 +242,20 @@ LOOKS: tuple[Mutant, ...] = (
         breaks="each look-up of a holder stays in memory",
         among="mutex",
     ),
+    Mutant(
+        name="high slots are asked for once",
+        file=SEMAPHORE,
+        old="(self._next + _AT_ONCE) % self._limit\n",
+        new="(self._next + _AT_ONCE) % (self._limit - _AT_ONCE)\n",
+        breaks="a slot above the first 32 stays free while somebody waits for one",
+        among="semaphore",
+    ),
+    Mutant(
+        name="a time-out in trouble is told as contention",
+        file=LINE,
+        old="        if phases.trouble is not None or not in_use:\n",
+        new="        if not in_use:\n",
+        breaks="a wait that ends while the storage fails says that somebody else has the lock",
+        among="mixed",
+    ),
 )

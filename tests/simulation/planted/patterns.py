@@ -172,4 +172,12 @@ PATTERNS: tuple[Mutant, ...] = (
         breaks="a claimer with an older token claims the row of a later one",
         among="rows",
     ),
+    Mutant(
+        name="a claim writes after its outcome",
+        file=ROWS,
+        old=' == claim.version, column["status"] == self._state["processing"])\n',
+        new=" == claim.version)\n",
+        breaks="a claimer that got no answer makes a row that is done pending again",
+        among="rows",
+    ),
 )
