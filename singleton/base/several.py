@@ -40,6 +40,7 @@ async def all_or_none(
     *,
     timeout: float | None,
     owner: str,
+    by: float = math.inf,
 ) -> AsyncIterator[Mapping[_LockT, Hold]]:
     """Acquire the locks in order. Release the acquired ones if a later lock is not acquired or if the block fails.
 
@@ -50,6 +51,7 @@ async def all_or_none(
         ask: acquires a lock within a number of seconds; 0 asks once.
         drop: begins to release a hold.
         timeout: seconds for the locks together; 0 asks once for every lock; None waits without limit.
+        by: until when single attempts wait for the releases after a failure, or the next one meets its own hold.
 
     Raises:
         LockLost: an acquired lock was lost during the wait for the next.
@@ -57,7 +59,7 @@ async def all_or_none(
     """
     loop = asyncio.get_running_loop()
     ends = math.inf if timeout is None else loop.time() + timeout
-    last = ends + ONE_ANSWER
+    last = ends + ONE_ANSWER if by == math.inf else by
     holds: dict[_LockT, Hold] = {}
     try:
         for lock in locks:

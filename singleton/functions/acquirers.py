@@ -75,18 +75,19 @@ async def acquire_both(
     owner: str,
     at_least: float = 0.0,
     max_hold: float | None = None,
+    by: float = math.inf,
 ) -> Hold:
     """Acquire the lock of both names, or none. Arguments and errors: as of ``Registry.acquire`` and ``all_or_none``."""
     loop = asyncio.get_running_loop()
     began = loop.time()
 
     async def ask(address: Address, left: float | None) -> Hold:
-        return await registry.acquire(address, timeout=left, owner=owner)
+        return await registry.acquire(address, timeout=left, owner=owner, by=by)
 
-    by = began + timeout + ONE_ANSWER if timeout else math.inf
-    async with all_or_none(in_order((new, old)), ask, registry.dropping, timeout=timeout, owner=owner) as holds:
+    locks, drop = in_order((new, old)), registry.dropping
+    async with all_or_none(locks, ask, drop, timeout=timeout, owner=owner, by=by) as holds:
         async with none_lost([hold.own_lost for hold in holds.values()]):
-            token = await _one_token(holds[new], holds[old], by)
+            token = await _one_token(holds[new], holds[old], began + timeout + ONE_ANSWER if timeout else by)
         both = DoubleHold(holds[new], holds[old], token)
         both.raise_if_lost()
     both.waited = loop.time() - began

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageError, StorageUnavailable
 from singleton.base.events import tell
@@ -22,7 +22,7 @@ from singleton.functions.contention import Contention
 from singleton.functions.payload import has_tick
 from singleton.functions.triggers import MCP_TOOL, TIMER, is_http
 from singleton.functions.wait_limit import SHORTER
-from singleton.locking.line import ENDLESS, LAST_LOOK
+from singleton.locking.line import ENDLESS, LAST_LOOK, SILENCE
 from singleton.locking.phase import PATIENCE
 from singleton.locking.seat import seat_name
 from singleton.runtime.cancellation import unless_lost
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.kinds import Policy
     from singleton.functions.triggers import Trigger
-    from singleton.functions.wait_limit import Acquire, WaitLimit
+    from singleton.functions.wait_limit import WaitLimit
     from singleton.locking.seat import Seat
     from singleton.runtime.address import Address
     from singleton.runtime.calls import Locks
@@ -47,6 +47,14 @@ NEXT_ARRIVAL: Final = ("httpTrigger", TIMER, "eventGridTrigger", MCP_TOOL)
 """Triggers whose host delivers nothing again, or does not say so: each invocation is new."""
 _TELL_AGAIN: Final = 60.0
 """Seconds between two log lines of a process about invocations that leave, at least."""
+
+
+class Attempt(Protocol):
+    """Acquires on the lock thread, within so many seconds (None: without end)."""
+
+    def __call__(self, registry: Registry, within: float | None, by: float = math.inf) -> Coroutine[Any, Any, Hold]:
+        """``by``: the time before which a single attempt (``within=0``) has its answer or its error."""
+        ...
 
 
 def may_be_repeated(call: Call, trigger: Trigger | None) -> bool:
@@ -107,7 +115,7 @@ class Arrival:
     ``addresses``: the names of the lock, the invocation's own name first. Each name has a seat.
     """
 
-    def __init__(self, addresses: tuple[Address, ...], owner: str, acquire: Acquire[Hold], *, again: bool) -> None:
+    def __init__(self, addresses: tuple[Address, ...], owner: str, acquire: Attempt, *, again: bool) -> None:
         self._address = addresses[0]
         self._addresses = in_order(addresses)
         self._owner = owner
@@ -117,10 +125,10 @@ class Arrival:
         self._span, self._came, self._heard = "", 0.0, -math.inf
         self._answered = 0.0
         self._refused: LockNotAcquired | None = None
-        self._trouble: StorageUnavailable | None = None
+        self._trouble: StorageError | None = None
         self._held = ""
         self._seat = seat_name(self._addresses[0].name) if again else ""
-        """The name of the seat that was asked for; empty: the lock was."""
+        """The name of the seat that was asked for last."""
 
     async def acquire(self, registry: Registry, within: float | None) -> Hold | None:
         """Return the hold; None: another waits. A repeated delivery takes the seats first, and does not leave.
@@ -143,19 +151,20 @@ class Arrival:
         ends = math.inf if within is None else came + within
         pause, slept = timing.poll_min, 0.0
         while True:
-            seats = [registry.seat(address) for address in self._addresses]
+            seats = [registry.seat(address, self._owner) for address in self._addresses]
             if not self._again and all(seat.lets_leave(came) for seat in seats):
                 return None
             answer: Hold | bool | None = None
             asked = next(seat for seat in seats if seat not in self._taken)
             if asked.asks[self._again].lets(0.9 * slept):
+                sent = loop.time()
                 try:
-                    async with asyncio.timeout_at(None if ends == math.inf else ends):
-                        answer = await self._ask(registry)
+                    answer = await self._ask(registry, ends)
                 except TimeoutError:
-                    raise self._in_vain(registry, seats) from None
+                    raise self._in_vain(seats) from None
                 except StorageUnavailable as error:
-                    self._note(loop.time(), trouble=error)
+                    if not self._outweighed(error, loop.time() - sent):
+                        self._note(loop.time(), trouble=error)
                     if loop.time() - self._answered >= PATIENCE:
                         raise
             if answer is True:
@@ -163,22 +172,32 @@ class Arrival:
             if answer is not None:
                 return None if answer is False else answer
             if (now := loop.time()) >= ends:
-                raise self._in_vain(registry, seats)
+                raise self._in_vain(seats)
             slept = min(ends - now, pause * registry.rng.uniform(0.5, 1.0))
-            await asyncio.sleep(slept)
+            await registry.sleep(slept)
             self._hear(seats)  # now: an idle seat may be forgotten, and what was told of it
             pause = min(2 * pause, timing.poll_max)
 
-    async def _ask(self, registry: Registry) -> Hold | bool | None:
+    def _outweighed(self, error: StorageUnavailable, took: float) -> bool:
+        """Tell whether an attempt without an answer yet proves less than what is known: its end was that of the wait.
+
+        A lock that was granted meanwhile has no holder any more. So the refusal of another lock proves nothing for
+        long.
+        """
+        if error.reason != str(SILENCE) or (self._refused is None and self._trouble is None):
+            return False
+        return took < LAST_LOOK or (self._refused is not None and self._refused.lock == error.lock)
+
+    async def _ask(self, registry: Registry, ends: float) -> Hold | bool | None:
         """Ask for the lock, then for the seats. See ``_take`` for the answers without a hold."""
         if not self._again:
-            self._seat = ""
             try:
-                return await self._acquire(registry, 0)
+                return await self._acquire(registry, 0, ends)
             except LockNotAcquired as error:
                 self._note(asyncio.get_running_loop().time(), refused=error)
         try:
-            return await self._take(registry)
+            async with asyncio.timeout_at(None if ends == math.inf else ends):
+                return await self._take(registry)
         except StorageUnavailable:
             self._again = True  # the word of this invocation may stand on the seat, or come late
             raise
@@ -189,7 +208,9 @@ class Arrival:
         One seat is enough for a first delivery. A repeated one needs all, and waits for each with those before it.
         """
         for address in self._addresses:
-            seat = registry.seat(address)  # known now: an idle seat may have been forgotten, and may be another object
+            seat = registry.seat(
+                address, self._owner
+            )  # known now: an idle seat may have been forgotten, and may be another object
             if seat in self._taken:
                 continue
             self._seat = seat.name
@@ -201,23 +222,22 @@ class Arrival:
         return bool(self._taken)
 
     async def _seated(self, registry: Registry, ends: float) -> Hold:
-        """Wait for the lock on the seats, and say on each that the body begins; all by a last look after the end."""
-        loop, last = asyncio.get_running_loop(), ends + LAST_LOOK
-        self._seat = ""
-        left = ends - loop.time()
-        try:  # with little time left the lock is asked for once: neither a grant nor a holder must be told as silence
-            async with asyncio.timeout_at(None if last == math.inf else last):
-                hold = await self._acquire(registry, None if left == math.inf else left if left >= LAST_LOOK else 0)
+        """Wait for the lock on the seats, and say on each that the body begins; all by two last looks after the end.
+
+        A seat that was got late has a last look: neither a grant nor a holder must be told as silence.
+        """
+        loop = asyncio.get_running_loop()
+        ends = max(ends, loop.time() + LAST_LOOK)
+        try:
+            hold = await self._acquire(registry, None if ends == math.inf else ends - loop.time())
         except LockNotAcquired as error:
             if error.reason == ENDLESS:
                 raise
             self._note(loop.time(), refused=error)
-            raise self._in_vain(registry) from None
-        except TimeoutError:
-            raise self._in_vain(registry) from None
+            raise self._in_vain() from None
         with self._taken[0].entering():
             try:
-                await asyncio.gather(*(seat.begin(last - loop.time()) for seat in self._taken))
+                await asyncio.gather(*(seat.begin(ends + LAST_LOOK - loop.time()) for seat in self._taken))
             except BaseException:  # silence, a cancellation, the closing of the process
                 self._leave_seats(registry)
                 registry.dropping(hold)
@@ -230,7 +250,7 @@ class Arrival:
         *,
         held: str = "",
         refused: LockNotAcquired | None = None,
-        trouble: StorageUnavailable | None = None,
+        trouble: StorageError | None = None,
     ) -> None:
         """Note the last answer that told of the wait: the error of the wait, if no other follows."""
         self._heard, self._held = at, held
@@ -240,20 +260,25 @@ class Arrival:
             self._answered = at
 
     def _hear(self, seats: Iterable[Seat]) -> None:
-        """Note that a seat is taken, whichever caller of the process was told. A refusal of the lock goes first."""
-        for seat in seats if self._again or self._refused is None else ():
-            if seat not in self._taken and seat.known >= self._came and seat.known > self._heard:
-                self._note(seat.known, held=seat.held)
+        """Note the last answer of a seat, whichever caller of the process got it.
 
-    def _in_vain(self, registry: Registry, seats: Iterable[Seat] = ()) -> SingletonError:
+        A refusal of the lock tells more than a holder of the seat, and less than trouble.
+        """
+        for seat in seats:
+            if seat in self._taken or seat.known < self._came or seat.known <= self._heard:
+                continue
+            if isinstance(seat.told, StorageError):
+                self._note(seat.known, trouble=seat.told.another(self._owner))
+            elif self._again or self._refused is None:
+                self._note(seat.known, held=seat.told)
+
+    def _in_vain(self, seats: Iterable[Seat] = ()) -> SingletonError:
         """Return the error of the whole wait: the last answer that told of it, or what was asked in vain."""
         self._hear(seats)
         name, refused = self._address.name, self._refused
         if self._trouble is not None:
             return self._trouble
         if refused is None and not self._held:
-            if not self._seat:
-                return self._silent(registry)
             text = f"seat {self._seat!r}: the storage gave no full answer within {self._span}"
             return StorageUnavailable(text, lock=self._seat, owner=self._owner)
         why, reason, holder = self._held, None, None
@@ -262,8 +287,3 @@ class Arrival:
             reason, holder = refused.reason, refused.holder
         text = f"lock {name!r} was not acquired within {self._span}: {why}"
         return LockNotAcquired(text, lock=name, owner=self._owner, reason=reason, holder=holder)
-
-    def _silent(self, registry: Registry) -> SingletonError:
-        """Return the error of the lock that was asked for in vain: of the second one, if the first was granted."""
-        told = [registry.why_not(address, self._came) for address in self._addresses]
-        return next((why for why in told if isinstance(why, StorageError)), told[-1]).another(self._owner)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import weakref
 from dataclasses import fields
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
 
     from singleton.base.events import Call
     from singleton.base.kinds import Policy
+    from singleton.functions.coalescing import Attempt
     from singleton.functions.message_deferral import Deferring
     from singleton.functions.triggers import Trigger
-    from singleton.functions.wait_limit import Acquire
     from singleton.runtime.address import Address
     from singleton.runtime.calls import Locks, Work
     from singleton.runtime.registry import Registry
@@ -298,19 +299,19 @@ class Guard(Declaration):
 
         return unless_lost(ask)
 
-    def _acquiring(self, call: Call, addresses: tuple[Address, ...], timeout: float | None) -> Acquire[Hold]:
+    def _acquiring(self, call: Call, addresses: tuple[Address, ...], timeout: float | None) -> Attempt:
         """Return how the lock is acquired, within so many seconds (None: without end)."""
         (address, *old), owner, at_least, max_hold = addresses, call.owner, self.at_least, self.max_hold
         if old:
-            return lambda registry, within: acquire_both(
-                registry, address, *old, timeout=within, owner=owner, at_least=at_least, max_hold=max_hold
+            return lambda registry, within, by=math.inf: acquire_both(
+                registry, address, *old, timeout=within, owner=owner, at_least=at_least, max_hold=max_hold, by=by
             )
         if (attempts := self.layout.attempts) is None:
-            return lambda registry, within: registry.acquire(
-                address, timeout=within, owner=owner, limit=self.limit, at_least=at_least, max_hold=max_hold
+            return lambda registry, within, by=math.inf: registry.acquire(
+                address, timeout=within, owner=owner, limit=self.limit, at_least=at_least, max_hold=max_hold, by=by
             )
         acquire = partial(acquire_by_attempts, timeout=timeout, owner=owner, at_least=at_least, max_hold=max_hold)
-        return lambda registry, within: acquire(registry, address, attempts, within=within)
+        return lambda registry, within, by=math.inf: acquire(registry, address, attempts, within=within)  # noqa: ARG005
 
     @cached_property
     def _told(self) -> bool:

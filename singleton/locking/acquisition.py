@@ -214,13 +214,14 @@ class Acquisition:
         return f"{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-{'89ab'[int(bits[16], 16) % 4]}{bits[17:20]}-{bits[20:]}"
 
 
-def storage_error(lock: str, failure: StoreFailure, *, what: str = "lock") -> StorageError:
+def storage_error(lock: str, failure: StoreFailure, *, what: str = "lock", owner: str | None = None) -> StorageError:
     """Put a store's final answer into the words of the caller."""
     kind, text = _WORDS.get(failure.meaning, _WORDS["transient"])
     text = f"{text or denial(failure)} ({failure})"
     if failure.meaning == "refused" and failure.source == "unsent":  # by this package
         text = str(failure)
-    error = kind(f"{what} {lock!r}: {text}", lock=lock, reason=str(failure), status=failure.status, code=failure.code)
+    told, why = f"{what} {lock!r}: {text}", str(failure)
+    error = kind(told, lock=lock, owner=owner, reason=why, status=failure.status, code=failure.code)
     error.__cause__ = failure
     return error
 

@@ -73,7 +73,7 @@ ENDLESS: Final = "event loop"
 """``reason`` of a ``LockNotAcquired`` whose wait would block the event loop of the holder."""
 _OURS: Final = "it is in use by this process"
 OR_OURS: Final = ", or a lease is left on it that this process could not release"
-_SILENCE: Final = StoreFailure(detail="no answer yet")
+SILENCE: Final = StoreFailure(detail="no answer yet")
 
 
 class Line:
@@ -115,7 +115,7 @@ class Line:
     def __iter__(self) -> Iterator[Waiter]:
         return iter(self._waiters)
 
-    async def wait(self, timeout: float | None, owner: str, serve: Callable[[], None]) -> Hold:
+    async def wait(self, timeout: float | None, owner: str, serve: Callable[[], None], by: float = math.inf) -> Hold:
         """Stand in line until a hold is granted; ``serve`` starts the server if needed. See ``Lock.acquire``."""
         if self.closed:
             raise closed_error(self._kind, self._name, owner)
@@ -123,7 +123,7 @@ class Line:
             raise self._not_acquired(self._taken if self.phases.phase is Phase.TAKEN else _OURS, owner=owner)
         loop = self.phases.loop
         now = loop.time()
-        limit = math.inf if timeout is None else timeout or _TRY_ONCE
+        limit = math.inf if timeout is None else timeout or min(_TRY_ONCE, by - now)
         waiter = Waiter(owner, now, now + limit, timeout == 0, loop.create_future())
         alarm = None if limit == math.inf else loop.call_at(waiter.deadline, self._time_is_up, waiter)
         self._waiters[waiter] = None
@@ -253,7 +253,7 @@ class Line:
         if elsewhere:
             in_use = phases.was_taken_since(since)
         if phases.trouble is not None or not in_use:
-            return phases.trouble or storage_error(self._name, _SILENCE, what=self._kind)
+            return phases.trouble or storage_error(self._name, SILENCE, what=self._kind)
         others = phases.was_taken_since(since) or (behind and not phases.ours)
         return self._not_acquired(self._taken if others else _OURS, within=within, since=since)
 

@@ -143,12 +143,14 @@ class Lock:
         if self._server is not None:
             await asyncio.wait({self._server})
 
-    def acquire(self, *, timeout: float | None = None, owner: str = "") -> Coroutine[Any, Any, Hold]:
+    def acquire(
+        self, *, timeout: float | None = None, owner: str = "", by: float = math.inf
+    ) -> Coroutine[Any, Any, Hold]:
         """Wait in line for the lock. The caller must give the hold to ``release`` at the end of the section.
 
-        ``timeout``: seconds to wait; 0 asks once; None waits without limit. Errors: as of ``LockClient.lock``.
+        ``timeout``: seconds to wait; 0 asks once, and has an answer before the time ``by``; None waits without limit.
         """
-        return self._line.wait(timeout, owner, self._ensure_server)
+        return self._line.wait(timeout, owner, self._ensure_server, by)
 
     def why_not(self, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Return the error of a caller who waits in vain. See ``Line.why_not``."""

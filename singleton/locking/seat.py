@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Iterator, Mapping
 
+    from singleton.base.errors import StorageError
     from singleton.locking.lease import Lease
     from singleton.locking.phase import Timing
     from singleton.stores.lock_keeping import BlobStore
@@ -147,15 +148,16 @@ class Seat:
 
     Attributes:
         waits: whether an invocation of this process has the seat and its lock was not granted yet.
-        known: when a caller last learnt that the seat is held.
-        held: what the caller learnt, for errors.
+        known: when a caller last had an answer: that the seat is held, or trouble.
+        told: the answer, for errors.
         asks: the pace of this process's polls: of repeated deliveries, and of others. One caller polls for each.
     """
 
     def __init__(self, store: BlobStore, lock: str, *, timing: Timing, rng: random.Random) -> None:
         self.name = seat_name(lock)
         self.waits = False
-        self.known, self.held = -math.inf, ""
+        self.known = -math.inf
+        self.told: str | StorageError = ""
         self._store = store
         self._stamps = SeatStamps(store, self.name)
         self._acquisition = Acquisition(store, self.name, replace(timing, failover=None), rng=rng, fencing=self._stamps)
@@ -233,7 +235,7 @@ class Seat:
                 await self._acquisition.give_up()
             else:  # a silent storage is told before it is asked for a release
                 self._next(self._acquisition.give_up)
-                raise storage_error(self.name, failure, what="seat") from error
+                raise self._trouble(failure, owner) from error
         else:
             self._taken = self.waits = True
             self._owner, self._begun = owner, False
@@ -242,7 +244,7 @@ class Seat:
         if self._taken:
             return True
         # A lease of this process that was not given back may still stand: a retry must not leave for its own word.
-        if again or sent < self._acquisition.lingers or not await self._another_waits():
+        if again or sent < self._acquisition.lingers or not await self._another_waits(owner):
             return None
         self._found = sent
         return False
@@ -251,16 +253,22 @@ class Seat:
         """Note that the seat is held, and return the time."""
         self.known = now = asyncio.get_running_loop().time()
         perhaps = OR_OURS * (not self._taken and now < self._acquisition.lingers)
-        self.held = f"its seat {self.name!r} was taken{perhaps}"
+        self.told = f"its seat {self.name!r} was taken{perhaps}"
         return now
 
-    async def _another_waits(self) -> bool:
+    def _trouble(self, failure: StoreFailure, owner: str) -> StorageError:
+        """Note the trouble of a caller, and return its error."""
+        self.known = asyncio.get_running_loop().time()
+        self.told = storage_error(self.name, failure, what="seat", owner=owner)
+        return self.told
+
+    async def _another_waits(self, owner: str) -> bool:
         try:
             state = await within(_READ, self._store.read(self.name))
         except Exception as error:
             if (failure := as_failure(error)).meaning == "missing":
                 return False
-            raise storage_error(self.name, failure, what="seat") from error
+            raise self._trouble(failure, owner) from error
         return state.held and _waits(state)
 
     async def begin(self, seconds: float = _BEGIN) -> None:
@@ -277,7 +285,7 @@ class Seat:
             text = f"seat {self.name!r}: another lease is on it, and {'begun'!r} could not be written in time"
             raise StorageUnavailable(text, lock=self.name, owner=self._owner, reason=str(self._failure))
         if not self._begun:
-            raise storage_error(self.name, self._failure, what="seat") from self._failure
+            raise self._trouble(self._failure, self._owner) from self._failure
 
     async def _tell(self) -> None:
         """Try to write ``begun``. A lease that was lost is given back first."""

@@ -182,7 +182,7 @@ class Registry:
         self._companions: dict[asyncio.Task[None], None] = {}  # in the order of arrival, as in ``Closing``
         self._lent: dict[LockContainer, set[Closing]] = {}
         self.keepers: dict[Address, ListenerLock] = {}
-        self._closed = False
+        self._closing = asyncio.Event()
         self.failure: SingletonError | None = None
 
     def lose_all(self, failure: SingletonError) -> None:
@@ -225,18 +225,19 @@ class Registry:
         limit: int | None = None,
         at_least: float = 0.0,
         max_hold: float | None = None,
+        by: float = math.inf,
     ) -> Hold:
         """Acquire the lock of the address, or with a limit a slot of the semaphore. See ``Lock.acquire``.
 
         ``release`` keeps the lock until ``at_least`` seconds after the acquisition. After ``max_hold`` seconds the hold
         is lost.
         """
-        if self._closed:
+        if self._closing.is_set():
             raise closed_error("lock", address.name, owner)
         if limit is not None:
             hold = await self._acquire_slot(address, limit, timeout, owner)
         elif timeout == 0:
-            hold = await self._lock(address).acquire(timeout=timeout, owner=owner)
+            hold = await self._lock(address).acquire(timeout=timeout, owner=owner, by=by)
         else:
             lock = self._lock(address)
             if (record := lock.guard.inside) is not None:
@@ -293,6 +294,12 @@ class Registry:
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Return the error of a caller who waits in vain since ``since``. See ``Lock.why_not``."""
         return self._lock(address).why_not(since, elsewhere=elsewhere)
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, but not past the closing of the locks."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
 
     async def pause(self, address: Address, seconds: float) -> None:
         """Sleep before the next attempt, but not past the next look at a silent holder."""
@@ -355,7 +362,7 @@ class Registry:
 
     async def aclose(self) -> None:
         """Close locks and stores. The lease of a running section is not released: it expires (B10)."""
-        self._closed = True
+        self._closing.set()
         # Refuse before the wait for bodies of listeners: a body which began now would be cut off.
         for semaphore in self._semaphores.values():
             semaphore.refuse()
@@ -434,13 +441,13 @@ class Registry:
 
         return self._locks.known(address, make)
 
-    def seat(self, address: Address) -> Seat:
+    def seat(self, address: Address, owner: str) -> Seat:
         """Return the seat of the lock of an address: of who waits for the invocations that leave.
 
         ``LockClosed``: the locks are closed, and a seat that was forgotten may not be made anew.
         """
-        if self._closed:
-            raise closed_error("lock", address.name)
+        if self._closing.is_set():
+            raise closed_error("lock", address.name, owner)
 
         def make() -> Seat:
             return Seat(self.store(address.place), address.name, timing=address.timing, rng=self.rng)
