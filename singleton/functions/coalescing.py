@@ -228,6 +228,7 @@ class Arrival:
         """
         loop = asyncio.get_running_loop()
         ends = max(ends, loop.time() + LAST_LOOK)
+        last = ends + LAST_LOOK
         try:
             hold = await self._acquire(registry, None if ends == math.inf else ends - loop.time())
         except LockNotAcquired as error:
@@ -237,7 +238,7 @@ class Arrival:
             raise self._in_vain() from None
         with self._taken[0].entering():
             try:
-                await asyncio.gather(*(seat.begin(ends + LAST_LOOK - loop.time()) for seat in self._taken))
+                await asyncio.gather(*(seat.begin(last - loop.time()) for seat in self._taken))
             except BaseException:  # silence, a cancellation, the closing of the process
                 self._leave_seats(registry)
                 registry.dropping(hold)

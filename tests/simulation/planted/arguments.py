@@ -48,8 +48,8 @@ ARGUMENTS: tuple[Mutant, ...] = (
     Mutant(
         name="the lock's old name is not taken",
         file="singleton/functions/guard.py",
-        old="        if old:\n            return lambda registry, within: acquire_both(\n",
-        new="        if not address:\n            return lambda registry, within: acquire_both(\n",
+        old="        if old:\n            return lambda registry, within, by=math.inf: acquire_both(\n",
+        new="        if not address:\n            return lambda registry, within, by=math.inf: acquire_both(\n",
         breaks="a function with also= takes the new lock only, beside the version before",
         among="arguments",
     ),

@@ -117,7 +117,7 @@ COALESCING: tuple[Mutant, ...] = (
         file=SEAT,
         old="""\
                 return False
-            raise storage_error(self.name, failure, what="seat") from error
+            raise self._trouble(failure, owner) from error
 """,
         new="""\
                 return False

@@ -96,8 +96,8 @@ UNSAFE: list[Killed] = [
         Mutant(
             "the second lock is not asked for",
             "functions.acquirers",
-            "in_order((new, old)), ask, registry.dropping, timeout=timeout, owner=owner) as holds:",
-            "[new], ask, registry.dropping, timeout=timeout, owner=owner) as one:\n"
+            "all_or_none(locks, ask, drop, timeout=timeout, owner=owner, by=by) as holds:",
+            "all_or_none([new], ask, drop, timeout=timeout, owner=owner, by=by) as one:\n"
             "        holds = {new: one[new], old: one[new]}",
         ),
         lambda: renamed.test_nobody_gets_in_under_either_name_meanwhile("old"),
