@@ -139,7 +139,8 @@ class ErrorChecks(Checks):
                 self._must_have_failed(wait, error, told)
             case StorageDenied():
                 self.evidence.reached["told: denied"] += 1
-                if self._denied.get(wait.machine.name, -math.inf) < wait.since - _ROUNDING:
+                giving_back = CALL * self.evidence.bounds.drift  # of a lease whose stamp was denied, before it is told
+                if self._denied.get(wait.machine.name, -math.inf) < wait.since - giving_back - _ROUNDING:
                     self._blame("nobody denied", f"{told}: {error}")
             case LockNotAcquired(reason=None | "in use here"):
                 self._must_have_been_inside(wait, error, told)
