@@ -7,7 +7,6 @@ import json
 import sys
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
-from textwrap import indent
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +34,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     an_app(tmp_path, monkeypatch)
     spec = ModuleSpec("__app__", None)
     spec.submodule_search_locations = [str(tmp_path)]
-    for folder in (tmp_path / ".python_packages" / "lib" / "site-packages", tmp_path):
-        monkeypatch.syspath_prepend(folder)
+    monkeypatch.syspath_prepend(tmp_path)
     before = {*sys.modules}
     sys.modules["__app__"] = module_from_spec(spec)
     yield tmp_path
@@ -47,7 +45,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def loaded(app: Path, *bindings: dict[str, str], files: dict[str, str], **described: str) -> Any:
     """Return the entry point of the function Ship; ``described``: more of its function.json."""
     for name, source in {"Ship/function.json": json.dumps({**described, "bindings": bindings}), **files}.items():
-        (app / name).parent.mkdir(parents=True, exist_ok=True)
+        (app / name).parent.mkdir(exist_ok=True)
         (app / name).write_text(source)
     script = (app / "Ship" / described.get("scriptFile", "__init__.py")).resolve().relative_to(app).with_suffix("")
     return getattr(importlib.import_module(".".join(("__app__", *script.parts))), described.get("entryPoint", "main"))
@@ -107,39 +105,6 @@ SHAPES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
             "shared/work.py": CALLED.format("ship"),
         },
     ),
-    "of a module": ({}, {"Ship/__init__.py": "import shared.job\nmain = shared.job.ship", "shared/job.py": SHIP}),
-    "of a module of a package": (
-        {},
-        {
-            "Ship/__init__.py": "from shared import job as work\nmain = work.ship",
-            "shared/__init__.py": "",
-            "shared/job.py": SHIP,
-        },
-    ),
-    "imported with all": (
-        {},
-        {"Ship/__init__.py": "from job import *\ndef other(): ...", "job.py": SHIP.replace("ship", "main")},
-    ),
-    "annotated": ({}, {"Ship/__init__.py": CALLED.format("main: object")}),
-    "one of several": ({}, {"Ship/__init__.py": CALLED.format("main, other").replace("(f)", "(f), 1")}),
-    "by two names": ({}, {"Ship/__init__.py": CALLED.format("ship = main")}),
-    "below an if": ({}, {"Ship/__init__.py": f"if True:\n{indent(SHIP.replace('ship', 'main'), ' ')}"}),
-    "in a try": (
-        {},
-        {"Ship/__init__.py": "try:\n    from job import ship as main\nexcept OSError:\n    raise", "job.py": SHIP},
-    ),
-    "made": ({}, {"Ship/__init__.py": f"def made():\n{indent(SHIP, ' ')} return ship\nmain = made()"}),
-    "made of a function": (
-        {},
-        {
-            "Ship/__init__.py": CALLED.format("guard").replace("(f)", "")
-            + "def made(f): return guard(f)\nmain = made(f)"
-        },
-    ),
-    "from a library": (
-        {},
-        {"Ship/__init__.py": "from lib.job import ship as main", ".python_packages/lib/site-packages/lib/job.py": SHIP},
-    ),
 }
 
 
@@ -172,6 +137,32 @@ def test_a_function_that_another_replaces_under_its_name_is_no_entry_point(app: 
     trigger = guard_of(loaded(app, HTTP, files={"Ship/__init__.py": source})).trigger
     assert trigger is not None
     assert trigger.type == "httpTrigger"
+
+
+def test_where_the_source_does_not_tell_the_module_does_at_the_invocation(app: Path) -> None:
+    files = {"Ship/__init__.py": "import shared.job\nmain = shared.job.ship", "shared/job.py": SHIP}
+    guard = guard_of(loaded(app, QUEUE, RESULT, files=files))
+    with pytest.raises(ConfigurationError, match="goes to its 'queue' output"):
+        guard.call({"msg": "{}"}, None)
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        "main = hooked(work, after=tidy)",
+        "main = hooked(tidy, work)",
+        "main = {'tidy': tidy}['tidy'] and work",
+        "def made():\n    @guard\n    def tidy(): ...\n    return work\nmain = made()",
+    ],
+)
+def test_a_guarded_helper_of_the_entry_point_has_no_trigger(app: Path, main: str) -> None:
+    source = (
+        "from singleton import singleton\nseen = []\n"
+        "def guard(f):\n    seen.append(singleton(f))\n    return seen[-1]\n"
+        "def hooked(*_, after=None): return work\ndef work(msg): ...\n@guard\ndef tidy(): ...\n"
+    )
+    helpers = loaded(app, QUEUE, files={"Ship/__init__.py": f"{source}{main}\n"}).__globals__["seen"]
+    assert {guard_of(each).trigger for each in helpers} == {None}
 
 
 def test_a_function_that_no_file_names_has_no_trigger(app: Path) -> None:
@@ -221,9 +212,7 @@ def test_no_body_runs_where_the_declaration_is_refused_at_the_invocation_only(ap
         "import azure.functions as func\nfrom singleton import singleton\nran = []\n@singleton(on_contention='skip')\n"
         "def main(msg: func.QueueMessage):\n    ran.append(msg)\n    return 'done'\n"
     )
-    entry = loaded(
-        app, QUEUE, RESULT, files={"Ship/__init__.py": "import jobs\nglobals()['main'] = jobs.main", "jobs.py": source}
-    )
+    entry = loaded(app, QUEUE, RESULT, files={"Ship/__init__.py": "from jobs import *\n", "jobs.py": source})
     context = SimpleNamespace(invocation_id="1", function_name="Ship", function_directory=str(app / "Ship"))
     with memory_locks(), pytest.raises(ConfigurationError, match="goes to its 'queue' output"):
         entry(msg=QueueMessage(body=b"{}"), context=context)
