@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from singleton.base.holder_record import Holder
 
 _TAKEN_FOR_SECRETS: Final = re.compile(
-    r"((?:key|token|sig|pwd|password|secret|credential|code|data source|server|protocol)\s*)=(?!=)([^\s;&'\"]{40,})?"
+    r"((?:key|token|sig|pwd|password|secret|credential|code|data source|server|protocol)\s*)=([^\s;&'\"]{40,})?"
     r"|(://)[^:\s\"'/]+:[^@\s\"'/]+(@)",
     re.IGNORECASE,
 )

@@ -294,8 +294,14 @@ def _tell(broken: Broken) -> None:
     say(f"{plain(broken.lock)} was held by {who(broken.holder)}{f' since {moment(since)}' if since else ''}.")
     when = f"ends in {span(broken.free_in)}" if broken.free_in else "has ended"
     say(f"Its lease {when} and can't be renewed; then others can have it.")
-    if not _has_our_record(broken):
-        say("Its holder left no record of this package. If another library has the lock, two may be inside:")
+    known = _has_our_record(broken)
+    if not known or not broken.lock.startswith("locks/"):  # only this package has names with this folder
+        left = (
+            "The record is of this package, and perhaps of an earlier holder."
+            if known
+            else ("Its holder left no record of this package.")
+        )
+        say(f"{left} If another library has the lock, two may be inside:")
         say("a DistributedLock of .NET that was stopped goes on when it wakes. A healthy WebJobs host aborts its whole")
         say("process at its next renewal, with all its other invocations. If this package has it:")
     if not broken.together:

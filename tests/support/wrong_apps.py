@@ -27,6 +27,7 @@ STREAMED = "class Streamed: path_params = query_params = {}\n"
 DOTS = "scope_id='..', level='host'"
 APPS = {
     "an argument of a decorator": [
+        *(f"{QUEUE}@once(key={given}){JOB}" for given in ("lambda: 1", "lambda msg, other: 1", "lambda *, msg: 1")),
         *(f"{QUEUE}@singleton({given}){JOB}" for given in ("scope=''", "limit=0", "also=OldLock()", "layout='webjob'")),
         f"@app.function_name('pay')\n{QUEUE}@singleton(also=OldLock(name='pay')){JOB}",
         f"{QUEUE}@singleton\n@singleton{JOB}",

@@ -12,7 +12,7 @@ from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.forks import importing
 from singleton.base.json_values import check_path
 from singleton.base.tasks import decided
-from singleton.base.words import called, quoted
+from singleton.base.words import called, check_arity, quoted
 from singleton.layouts.blob_name import encoded, safe_name
 from singleton.scopes.template import ScopeTemplate, filled_text, value_at
 
@@ -50,6 +50,7 @@ class Key:
         self.of: Callable[[Mapping[str, Any], Trigger | None], str]
         refuse_async(given, "key")
         if callable(given):
+            check_arity("key", given, "the trigger's argument alone", ", such as `lambda req: ...`")
             self.of = partial(_called, given)
         elif not isinstance(given, str) or not given.strip():
             raise ConfigurationError(f"key is {quoted(given)}: give one such as 'Id' or '{{headers.Idempotency-Key}}'")

@@ -410,26 +410,31 @@ def test_breaking_leaves_the_rest_of_the_lease_unless_a_notice_is_given(thread: 
     assert locks.json("break", "job", code=1) == {"lock": "job", "broken": False, "holder": None}
 
 
+OUR_RECORD = {"SingletonEpoch": "7", "SingletonHost": "vm", "FunctionInstance": "a"}
+NO_RECORD = "Its holder left no record of this package."
+
+
 @pytest.mark.parametrize(
-    ("record", "our_record"),
+    ("lock", "record", "words"),
     [
-        ({"SingletonEpoch": "7", "SingletonHost": "vm", "FunctionInstance": "a"}, True),
-        ({"FunctionInstance": "a"}, False),  # as WebJobs writes, and our own locks with its layout
-        ({}, False),  # as DistributedLock leaves the blob
+        ("locks/app/ship", OUR_RECORD, ""),
+        ("job", OUR_RECORD, "The record is of this package, and perhaps of an earlier holder."),
+        ("job", {"FunctionInstance": "a"}, NO_RECORD),  # as WebJobs writes, and our own locks with its layout
+        ("job", {}, NO_RECORD),  # as DistributedLock leaves the blob
     ],
 )
 def test_the_default_says_that_nobody_gets_in_beside_the_holder_and_what_only_ours_keep(
-    thread: LockThread, locks: Command, record: dict[str, str], our_record: bool
+    thread: LockThread, locks: Command, lock: str, record: dict[str, str], words: str
 ) -> None:
-    stamped(thread, "job", **record)
-    thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
-    assert locks("break", "job") == 0
+    stamped(thread, lock, **record)
+    thread.do(lambda: thread.memory.acquire(lock, FOREIGN, 60))
+    assert locks("break", lock) == 0
     assert locks.out.splitlines()[-1] == "A holder of this package stops before that: nobody gets in beside it."
-    assert ("If another library has the lock, two may be inside" in locks.out) is not our_record
-    assert ("aborts its whole" in locks.out) is not our_record
+    assert (f"{words} If another library has the lock, two may be inside" in locks.out) is bool(words)
+    assert ("aborts its whole" in locks.out) is bool(words)
     thread.push_clock(61)
-    thread.do(lambda: thread.memory.acquire("job", FOREIGN, 60))
-    assert locks.json("break", "job")["record_of_this_package"] is our_record
+    thread.do(lambda: thread.memory.acquire(lock, FOREIGN, 60))
+    assert locks.json("break", lock)["record_of_this_package"] is (record == OUR_RECORD)
 
 
 def test_a_lock_that_went_on_to_the_next_one_is_not_said_to_be_nobodys(

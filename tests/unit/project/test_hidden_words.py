@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[3] / "singleton"
 HIDDEN: Final = re.compile(
-    r"(key|token|sig|pwd|password|secret|credential|code|data source|server)\s*=(?!=)|defaultendpointsprotocol=http"
+    r"(key|token|sig|pwd|password|secret|credential|code|data source|server)\s*=|defaultendpointsprotocol=http"
     r"|://[^:\s\"'/]+:[^@\s\"'/]+@",
     re.IGNORECASE,
 )
