@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from simulator.virtual.workloads.coalescing import CoalescingJudge
+from singleton.locking.seat import seat_name
 from singleton.stores.protocol import StoreFailure
 from tests.simulation.scenes import IDS, LOCK, PERIOD
 
@@ -36,8 +38,18 @@ async def _at_a_high_price(host: Host) -> None:
     host.says("coalesced", _INVOCATION)
 
 
+async def _by_half(host: Host) -> None:
+    judge = _judge(host)
+    judge._waited.clear()
+    host.says("waiting", _INVOCATION)
+    host.says("coalesced", _INVOCATION)
+
+
 def _judge(host: Host) -> CoalescingJudge:
-    return CoalescingJudge(host.scene.world, poll=5.0)
+    """Return a judge who knows that somebody waits on the seat."""
+    judge = CoalescingJudge(host.scene.world, poll=5.0)
+    judge._waited[seat_name(LOCK)] = math.inf
+    return judge
 
 
 def _plays(part: Callable[[Host], Coroutine[object, object, None]]) -> Callable[[Scene], None]:
@@ -46,6 +58,7 @@ def _plays(part: Callable[[Host], Coroutine[object, object, None]]) -> Callable[
 
 COALESCING: Final[dict[str, Callable[[Scene], None]]] = {
     "left for nobody": _plays(_for_nobody),
+    "left by half": _plays(_by_half),
     "ended without its body": _plays(_without_its_body),
     "left at a high price": _plays(_at_a_high_price),
 }

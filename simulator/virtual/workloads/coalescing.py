@@ -7,6 +7,7 @@ late for the body. In some worlds each look at a seat is answered late. In some 
 are free again, for nobody, replies to stamps of seats are lost, and a host dies after such a stamp.
 
 left for nobody         an invocation left, and no body of a message that had come by then began after its arrival
+left by half            an invocation left, and nobody said since its arrival that he waits on one of the seats
 ended without its body  an invocation ended as a success, with neither a body nor an end as coalesced
 left at a high price    an invocation left after more than three requests for each name of its lock, or waited beside
                         the waiter of its process
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 from collections import Counter, defaultdict
 from contextlib import suppress
@@ -34,6 +36,7 @@ from singleton import OldLock, singleton
 from singleton.decorator import guards_of
 from singleton.locking.seat import seat_name
 from singleton.stores.protocol import StoreFailure
+from singleton.stores.stamps import WORD_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -200,7 +203,7 @@ class CoalescingRunner:
         guards = {name: guards_of(function)[0] for name, function in functions.items()}
         self.names = {name: _names(guard) if len(guards) > 1 or guard.also else () for name, guard in guards.items()}
         poll = min(guard.options.lock_acquisition_min_polling_interval for guard in guards.values())
-        judge = CoalescingJudge(self.world, poll, max(map(len, self.names.values())) or 1)
+        judge = CoalescingJudge(self.world, poll, max(map(len, self.names.values())) or 1, versions=self.names)
         hosting = QueueWorld(self.world)
         judge.when_begun = partial(self._come_late, hosting)
         for machine in self.world.machines:
@@ -293,6 +296,12 @@ class CoalescingJudge:
     names: int = 1
     when_begun: Callable[[str], object] = lambda _: None
     """Called with the key as a body begins."""
+    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names of the lock, by function; none where all versions have one name."""
+    _waited: dict[str, float] = field(default_factory=dict)
+    """Until when each seat has said that somebody waits; infinite: still."""
+    _says: dict[tuple[Machine, str], bool] = field(default_factory=dict)
+    """Whether the last word of a machine on a seat is that somebody waits."""
     _first: dict[str, float] = field(default_factory=dict)
     """When each message first came."""
     _bodies: dict[str, list[tuple[float, str]]] = field(default_factory=lambda: defaultdict(list))
@@ -310,12 +319,28 @@ class CoalescingJudge:
         self.world.oracle.conduct.keeps = self.keeps
         self.world.oracle.last_checks.append(self.must_have_begun)
         self.world.network.on_send = both(self.world.network.on_send, self._asked)
+        self.world.network.on_answer = both(self.world.network.on_answer, self._answered)
 
     def _asked(self, request: NetworkRequest, _: Passage) -> None:
         where = request.machine, _key(request.name)
         self._sent[where] += request.call in ("acquire", "read")
         if request.call == "create":  # at a first use more requests are needed
             self._sent[where] -= 1
+
+    def _answered(self, request: NetworkRequest, failure: Exception | None, _: Passage) -> None:
+        if request.call == "write" and failure is None and request.name.endswith(seat_name("")):
+            self._says[request.machine, request.name] = waits = request.args[1].get(WORD_KEY) == "waiting"
+            if waits or self._waited.get(request.name) == math.inf:
+                self._waited[request.name] = math.inf if waits else self.world.loop.now
+
+    def _must_be_told(self, event: LockEvent, visit: _ArrivedInvocation) -> None:
+        """Check that each seat has said since the arrival that somebody waits, or the own process thinks so."""
+        folder, _, own = event.lock.rpartition("/")
+        names = self.versions.get(event.function or "") or (own.partition(".")[0],)
+        for seat in (seat_name(f"{folder}/{name}.{visit.lock}") for name in names):
+            if self._waited.get(seat, -math.inf) < visit.since and not self._says.get((visit.machine, seat)):
+                text = f"{event.owner} left, and nobody waits on {seat}"
+                self.world.oracle.blame("left by half", text)
 
     def hear(self, event: LockEvent, machine: Machine) -> None:
         """Receive an event of a host's lock."""
@@ -338,6 +363,7 @@ class CoalescingJudge:
             self.world.oracle.reached["messages coalesced"] += 1
             self._left[owner] = _LeftInvocation(owner, lock, visit.since, now)
             self._must_be_cheap(owner, visit)
+            self._must_be_told(event, visit)
         if event.kind == "acquired":
             self._inside[owner] = machine, lock
         if event.kind == "released":

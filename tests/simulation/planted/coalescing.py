@@ -68,8 +68,7 @@ COALESCING: tuple[Mutant, ...] = (
         old="            elif answer is None:\n",
         new="            elif answer is False and not self._taken:\n                return False\n            else:\n",
         breaks="the body of a dead waiter begins in a version with another name, and its word still lets others leave",
-        by=("tests/unit/functions/test_coalesce.py",),
-        why="it takes a waiter apart from one seat, and a third host that comes before the lease ends",
+        among="coalesce",
     ),
     Mutant(
         name="begun is written on one of two seats",
@@ -214,6 +213,14 @@ COALESCING: tuple[Mutant, ...] = (
         old="            self._again = True  # the word of this invocation may stand on the seat, or come late\n",
         new="",
         breaks="it leaves for its own word, which a late request keeps on the seat for nobody",
+        among="coalesce",
+    ),
+    Mutant(
+        name="what is known of one of two seats is enough to leave",
+        file=ARRIVAL,
+        old="all(seat.lets_leave(came) for seat in seats)",
+        new="any(seat.lets_leave(came) for seat in seats)",
+        breaks="an invocation leaves by the word on one seat, and nobody waits on the other",
         among="coalesce",
     ),
 )

@@ -32,8 +32,7 @@ STATES: tuple[Mutant, ...] = (
         old="            if self._doubtful:\n",
         new="            if not self.counts:\n",
         breaks="what was read is not what stays",
-        by=(f"{_KEPT}::test_after_a_write_that_got_no_answer_a_read_says_what_stays",),
-        why="values only grow in worlds, so what comes late is no step back",
+        among="state",
     ),
     Mutant(
         name="a refusal makes good a write without an answer",
@@ -42,7 +41,7 @@ STATES: tuple[Mutant, ...] = (
         new="            self._doubtful = failure",
         breaks="the first of two writes is carried out after somebody has read",
         by=(f"{_KEPT}::test_a_refusal_says_nothing_of_the_write_before_it",),
-        why="as of the one before",
+        why="it takes a write that is refused after one without an answer, and a read of the same section",
     ),
     Mutant(
         name="owner and state written at one time",
