@@ -49,7 +49,7 @@ async def _refused(host: Host) -> None:
 
 async def _overwritten(host: Host) -> None:
     ledger = _Ledger(host.scene.world)
-    ledger._latest[LOCK] = 9
+    ledger._latest[LOCK], ledger._meant[LOCK, b"[3, 1]"] = 9, (3, 1)
     args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
     ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
 
@@ -57,6 +57,7 @@ async def _overwritten(host: Host) -> None:
 async def _written_after_a_read(host: Host) -> None:
     ledger = _Ledger(host.scene.world)
     ledger._begun.add((LOCK, (3, 1)))
+    ledger._meant[LOCK, b"[3, 1]"] = (3, 1)
     await ledger.read(host.machine, cast("Hold", _Reading([0, 0])))
     args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
     ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
@@ -65,6 +66,7 @@ async def _written_after_a_read(host: Host) -> None:
 async def _written_after_all(host: Host) -> None:
     ledger = _Ledger(host.scene.world)
     ledger._refused.add((LOCK, (3, 1)))
+    ledger._meant[LOCK, b"[3, 1]"] = (3, 1)
     args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
     ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
 

@@ -16,6 +16,7 @@ from simulator.virtual.hosts.jobs import Job
 from simulator.virtual.hosts.queue_host import Feed, QueueWorld
 from simulator.virtual.oracle.evidence import RunningBody
 from simulator.virtual.search.story_report import promises
+from simulator.virtual.storage.network import NetworkRequest, Passage
 from simulator.virtual.storage.service import NetworkStore
 from simulator.virtual.time import loop as loops
 from simulator.virtual.workloads import guarded_calls, leaders, semaphores
@@ -53,7 +54,6 @@ from tests.worlds.deployments.places import Expected, Places
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
-    from simulator.virtual.storage.network import NetworkRequest, Passage
     from singleton.base.kinds import LossReason
     from singleton.locking.lease import Lease
 
@@ -482,6 +482,13 @@ async def _(host: Host) -> None:
     ledger.sent(call, 1)
 
 
+@of("another end")
+async def _(host: Host) -> None:
+    ledger = once.Ledger(host.scene.world)
+    args: tuple[Any, ...] = ("id", {"SingletonUntil": "1800000000"}, '"0x1"', b"{}")
+    ledger.written(NetworkRequest(host.machine, "put", LOCK, lambda: None, args=args), None, Passage(0.0, 0.0))
+
+
 @of("two doers")
 async def _(host: Host) -> None:
     ledger = once.Ledger(host.scene.world)
@@ -798,6 +805,21 @@ async def _(host: Host) -> None:
     hold = Hold(LOCK, lease=await host.take())
     user.must_end(use, hold, 30.0, [])
     hold.lost.fire("too long")
+
+
+@of("out of step")
+async def _(host: Host) -> None:
+    user, use = _user(host, "worker")
+    await host.until(20.0)
+    user.calls.must_be_on_time(use, 14.0, 5.0)
+
+
+@of("begun after its loss")
+async def _(host: Host) -> None:
+    user, use = _user(host, "lock")
+    hold = Hold(LOCK, lease=await host.take())
+    hold.lost.fire("stolen")
+    user.calls.must_begin_well(use, (hold,))
 
 
 @of("another lock listed")

@@ -8,6 +8,7 @@ no effect          one returned a result that no effect had
 done again         one began after another had returned the result, and did it again
 two doers          two had the effect, and both returned normally
 counts after all   one was told that its hold is lost, so its result does not count, and its result is another's
+another end        a result ends at another time than ``keep`` seconds after its write, by the service's clock
 another output     an invocation set another value of its output than the body that had the effect, of any kind
 
 A call that ends with another error, or is cancelled, says nothing: its result may count, or not.
@@ -19,7 +20,7 @@ import asyncio
 from collections import Counter
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from simulator.virtual.hosts.jobs import InvocationContext, ended, inside, without_options
@@ -28,6 +29,7 @@ from simulator.virtual.time.machine import Baton
 from simulator.virtual.worlds.outcome import Refused
 from singleton import AsyncLockClient, LockClient, SingletonOptions, current_hold, once
 from singleton.base.errors import LockLost, SingletonError
+from singleton.base.state import UNTIL_KEY, marked
 from tests.support.empty_values import EMPTY
 from tests.support.responses import Out
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
+    from simulator.virtual.storage.network import NetworkRequest, Passage
     from simulator.virtual.storage.service import Tenure
     from simulator.virtual.time.machine import Machine
     from simulator.virtual.worlds.world import World
@@ -44,6 +47,12 @@ if TYPE_CHECKING:
 
 _NAME: Final = "charge"
 _KEEP: Final = 100_000.0
+_ABOUT: Final = 45.0
+"""Seconds by which the end of a result may differ: a request for it, and drift."""
+_TILL: Final = "till"
+"""A lock below some functions: who finds that another has the lock skips the operation."""
+_TILLS: Final = 0.4
+"""Share of the worlds with such functions."""
 _OUTPUTS: Final = (None, *EMPTY[:4], "sent", *EMPTY[5:], b"\0", {"sent": [1]})
 """What a body sets its output to, by the number of its effect; None: it sets none."""
 
@@ -89,6 +98,8 @@ class Call:
     owner: str
     key: str
     since: float
+    skipped: bool = False
+    """Whether a lock below was another's."""
     effect: int | None = None
     result: Any = None
     until: float = 0.0
@@ -105,6 +116,10 @@ def start_once(world: World) -> None:
             plans = [_plan(rng, keys) for _ in range(rng.randint(1, 4))]
             seconds = sum(plan.before + plan.after + 7.0 for plan in plans)
             world.start(machine, _Caller(world, ledger, machine, caller).work(plans), seconds=seconds)
+    if rng.random() < _TILLS:
+        ledger.till = True
+        machine, times = rng.choice(world.machines), [rng.uniform(0.5, 8.0) for _ in range(12)]
+        world.start(machine, _use_till(world, machine, times), seconds=sum(times) + 30.0)
 
 
 def start_small_once(world: World) -> None:
@@ -147,6 +162,16 @@ def _clients() -> tuple[AsyncLockClient, LockClient]:
     return AsyncLockClient(options=SingletonOptions()), LockClient(options=SingletonOptions())
 
 
+async def _use_till(world: World, machine: Machine, times: list[float]) -> None:
+    """Have the lock below some functions for a while, and again after a pause."""
+    for pause, seconds in zip(times[::2], times[1::2], strict=True):
+        await asyncio.sleep(pause)
+        with suppress(SingletonError):
+            async with _clients()[0].lock(_TILL, timeout=10.0, owner=f"{machine.name}/till") as hold:
+                with inside(world, machine, hold):
+                    await _rest(hold, seconds, careful=True)
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     """What a function is given."""
@@ -157,8 +182,10 @@ class _Work:
 
 
 @cache
-def _function(timeout: float | None, outputs: Literal["always", "first"], *, sync: bool) -> Callable[..., Any]:
-    """Return a function that does operations; for one key it is always the same."""
+def _function(
+    timeout: float | None, outputs: Literal["always", "first"], *, sync: bool, till: bool = False
+) -> Callable[..., Any]:
+    """Return a function that does operations, below a lock of its own if there is a ``till``."""
 
     async def charge_async(work: _Work, out: Out) -> int:
         return await work.caller.charge(work.call, work.plan, current_hold())
@@ -172,7 +199,24 @@ def _function(timeout: float | None, outputs: Literal["always", "first"], *, syn
         declare = once(
             key=lambda work: work.plan.key, keep=_KEEP, on_contention=policy, timeout=timeout or None, outputs=outputs
         )
-        return declare(charge if sync else charge_async)
+        body = _below_till(charge) if till else charge
+        return declare(body if sync else charge_async)
+
+
+def _below_till(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is skipped while another has the lock, and whose call learns of that.
+
+    Not of coroutines: one that was cancelled gives the lock back first, and the oracle counts it as inside meanwhile.
+    """
+    tried: Callable[..., Any] = _clients()[1].try_lock(_TILL, owner=_NAME)(body)
+
+    @wraps(tried)
+    def attempt(work: _Work, out: Out) -> int | None:
+        result: int | None = tried(work, out)
+        work.call.skipped = result is None
+        return result
+
+    return attempt
 
 
 @dataclass(slots=True)
@@ -197,6 +241,9 @@ class _Caller:
             else:
                 result = await self._do(call, plan)
             outcome = "ok"
+            if call.skipped:
+                self.world.oracle.reached["skipped below"] += 1
+                return
             self.ledger.returned(call, result)
             if plan.by_function:
                 self.ledger.sent(call, result)
@@ -242,7 +289,9 @@ class _Caller:
     def _do_sync(self, call: Call, plan: _Plan) -> Any:
         if plan.by_function:
             work, context = _Work(self, call, plan), InvocationContext("charge", call.owner)
-            return _function(plan.timeout, _outputs(plan.key), sync=True)(work, call.out, context=context)
+            return _function(plan.timeout, _outputs(plan.key), sync=True, till=self.ledger.till)(
+                work, call.out, context=context
+            )
         with once(_clients()[1], plan.key, name=_NAME, keep=_KEEP, timeout=plan.timeout, owner=call.owner) as operation:
             if not operation.done:
                 operation.finish(self.charge_sync(call, plan, _hold(operation)))
@@ -283,9 +332,12 @@ class Ledger:
     deleted: set[str] = field(default_factory=set)
     """Keys."""
     under_way: Counter[tuple[Machine | None, str]] = field(default_factory=Counter)
+    till: bool = False
+    """Whether functions are skipped while another has a lock below."""
 
     def __post_init__(self) -> None:
-        service = self.world.service
+        service, network = self.world.service, self.world.network
+        network.on_answer = both(network.on_answer, self.written)
         service.delete = both(self._notes_deletion, service.delete)  # type: ignore[method-assign]
         self.world.oracle.conduct.keeps = self._keeps
 
@@ -294,7 +346,17 @@ class Ledger:
 
     def _keeps(self, tenure: Tenure) -> bool:
         """Tell whether somebody may be reading what was kept at this moment, under a lease of this machine."""
-        return self.under_way[tenure.machine, tenure.lock.rpartition("/")[2]] > 0
+        return tenure.lock == _TILL or self.under_way[tenure.machine, tenure.lock.rpartition("/")[2]] > 0
+
+    def written(self, request: NetworkRequest, _: Exception | None, __: Passage) -> None:
+        """Take a request that writes a result: it ends ``keep`` seconds later, by the service's clock."""
+        if request.call != "put" or (until := marked(request.args[1], UNTIL_KEY)) is None:
+            return
+        machine = request.machine
+        over = int(until) - ((request.sent - machine.offset) / machine.rate + _KEEP)
+        if abs(over) > _ABOUT and not machine.stopped_since(2 * _ABOUT):
+            text = f"{machine.name} keeps the result of {request.name} for {_KEEP + over:.0f} s, and not {_KEEP:.0f}"
+            self.world.oracle.blame("another end", text)
 
     def begin(self, machine: Machine, owner: str, key: str) -> Call:
         """Note that somebody asks."""

@@ -16,7 +16,7 @@ import json
 import random
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +26,7 @@ from simulator.virtual.storage.network import both
 from simulator.virtual.worlds.outcome import Refused
 from simulator.virtual.worlds.world import Judge, World
 from singleton.base.errors import LockLost, SingletonError, StorageUnavailable
+from tests.support.empty_values import EMPTY
 
 if TYPE_CHECKING:
     from simulator.virtual.storage.network import NetworkRequest, Passage
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _LONGEST: Final = 18.0
 _LATE: Final = 0.3
 """The share of worlds in which some writes arrive late, also the first ones of new locks."""
+_EMPTY: Final = 0.3
 
 _Value = tuple[int, int]
 """What is kept: the token of the hold that wrote it, and its how-manieth write it was. Later ones are greater."""
@@ -49,6 +51,8 @@ class _Step:
     read_within: float | None
     write_within: float | None
     unattended: bool
+    empty: float | None = None
+    """Which of the values that are false is written in place of the usual one: a share of those not yet used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +129,8 @@ def _drawn(world: World, locks: list[str]) -> _Section:
         )
         for _ in range(number)
     ]
+    chance = random.Random(repr(steps))  # what a seed has drawn stays the same
+    steps = [replace(step, empty=chance.random() if chance.random() < _EMPTY else None) for step in steps]
     return _Section(
         pause=rng.uniform(0, 4.0),
         lock=rng.choice(locks),
@@ -161,13 +167,13 @@ async def _steps(ledger: _Ledger, machine: Machine, hold: Hold, steps: tuple[_St
             return
         value = hold.token or 0, number + 1
         if step.unattended and step is steps[-1]:
-            task = asyncio.create_task(ledger.write(machine, hold, value))
+            task = asyncio.create_task(ledger.write(machine, hold, value, step.empty))
             task.add_done_callback(_hear)
             await asyncio.sleep(0)  # it has begun
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(step.write_within):
-                await ledger.write(machine, hold, value)
+                await ledger.write(machine, hold, value, step.empty)
 
 
 async def _lost_within(hold: Hold, seconds: float) -> bool:
@@ -198,15 +204,17 @@ class _Ledger(Judge):
     _begun: set[tuple[str, _Value]] = field(default_factory=set)
     _not_found: set[tuple[str, _Value]] = field(default_factory=set)
     """The writes that had begun before a read, and had not been carried out by its end."""
+    _meant: dict[tuple[str, object], _Value] = field(default_factory=dict)
+    """What is meant by what was written to a lock, by its text in Python and by its bytes."""
 
     async def read(self, machine: Machine, hold: Hold) -> None:
         """Read, and compare with what must at least be there."""
         must, made = self._known[hold.lock], self._made[hold.lock]
         begun = {each for each in self._begun if each[0] == hold.lock}
         found = await self._used(machine, hold, hold.state.aread(_NOTHING))
-        if found is None or made != self._made[hold.lock]:
+        if made != self._made[hold.lock]:
             return
-        value: _Value = (found[0], found[1])
+        value = self._meant.get((hold.lock, repr(found)), _NOTHING)
         self._not_found |= begun - self._carried_out
         if value < must:
             self._blame("state went back", f"{machine.name} reads {value} of {hold.lock}, and {must} was known before")
@@ -214,12 +222,12 @@ class _Ledger(Judge):
         self._latest[hold.lock] = max(hold.token or 0, self._latest[hold.lock])
         self.world.oracle.reached["state read"] += 1
 
-    async def write(self, machine: Machine, hold: Hold, value: _Value) -> None:
+    async def write(self, machine: Machine, hold: Hold, value: _Value, empty: float | None = None) -> None:
         """Write, and note what was acknowledged."""
-        made = self._made[hold.lock]
+        made, content = self._made[hold.lock], self._content(hold.lock, value, empty)
         self._begun.add((hold.lock, value))
         try:
-            await self._used(machine, hold, hold.state.awrite(value))
+            await self._used(machine, hold, hold.state.awrite(content))
         except LockLost:
             self._refused.add((hold.lock, value))
             self._compare()
@@ -227,6 +235,14 @@ class _Ledger(Judge):
         if made == self._made[hold.lock]:
             self._learn(hold.lock, value)
         self.world.oracle.reached["state written"] += 1
+
+    def _content(self, lock: str, value: _Value, empty: float | None) -> Any:
+        """Return what is written for a value: a list, or a value that is false and that the lock never had before."""
+        spare = [each for each in EMPTY if (lock, repr(each)) not in self._meant]
+        content = [*value] if empty is None or not spare else spare[int(empty * len(spare))]
+        body = content if isinstance(content, bytes) else json.dumps(content, separators=(",", ":")).encode()
+        self._meant[lock, repr(content)] = self._meant[lock, body] = value
+        return content
 
     async def _used(self, machine: Machine, hold: Hold, use: Any) -> Any:
         began = self.world.loop.now
@@ -246,10 +262,11 @@ class _Ledger(Judge):
         """Take what the service has carried out."""
         if request.call != "put" or failure is not None:
             return
-        token, number = json.loads(request.args[3])
-        self._carried_out.add((request.name, (token, number)))
+        value = self._meant[request.name, request.args[3]]
+        token, number = value
+        self._carried_out.add((request.name, value))
         self._compare()
-        if (request.name, (token, number)) in self._not_found:
+        if (request.name, value) in self._not_found:
             late = f"write {number} under token {token} of {request.name}"
             self._blame("written after a read", f"{late} is carried out, and a read after its begin had not found it")
         if token < self._latest[request.name]:
@@ -273,8 +290,7 @@ class _Ledger(Judge):
     def must_be_there(self) -> None:
         """At the end, the last known value is there, or a later one."""
         for lock, known in self._known.items():
-            body = self.world.service.content(lock)
-            value = tuple(json.loads(body)) if body else _NOTHING
+            value = self._meant.get((lock, self.world.service.content(lock)), _NOTHING)
             if value < known:
                 self._blame("state lost", f"{lock} keeps {value}, and {known} was known")
 

@@ -223,4 +223,20 @@ CLIENTS: tuple[Mutant, ...] = (
         breaks="the body under a set of locks goes on after the loss of another lock than the first",
         among="clients",
     ),
+    Mutant(
+        name="a wait for the loss of a hold that has ended sleeps on",
+        file="singleton/base/hold.py",
+        old="            over = self._ended or self._reason is not None\n",
+        new="            over = self._reason is not None\n",
+        breaks="who begins to wait for hold.lost after the release waits for ever",
+        among="clients",
+    ),
+    Mutant(
+        name="ticks go by the end of the work",
+        file="singleton/clients/periodic_worker.py",
+        old="            due += self.every * max(1, math.ceil((loop.time() - due) / self.every))\n",
+        new="            due = loop.time() + self.every\n",
+        breaks="the ticks of a worker wander: they are not at fixed times from its start",
+        among="clients",
+    ),
 )

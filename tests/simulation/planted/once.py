@@ -197,4 +197,20 @@ ONCE: tuple[Mutant, ...] = (
         by=(SCHEDULES,),
         why="no world sweeps",
     ),
+    Mutant(
+        name="the end of a result goes by the clock of the host",
+        file=LOOKING,
+        old="        if kept.at is not None:\n",
+        new="        if False:\n",
+        breaks="a host whose clock is wrong keeps its results for too short or too long",
+        among="once",
+    ),
+    Mutant(
+        name="work that a lock below skipped is done",
+        file=GUARD,
+        old="        if refused is None and self.written in undone:  #",
+        new="        if False:  #",
+        breaks="an operation that was never done has a result, and repeats do not do it",
+        among="once",
+    ),
 )

@@ -138,5 +138,13 @@ STATES: tuple[Mutant, ...] = (
         breaks="a write that comes late or twice undoes the one after it",
         among="state",
     ),
+    Mutant(
+        name="empty bytes are read as nothing",
+        file="singleton/base/state.py",
+        old="    if kind is None:\n        return default\n    if kind == ",
+        new="    if not kept.body:\n        return default\n    if kind == ",
+        breaks="a holder that kept empty bytes reads the default",
+        among="state",
+    ),
 )
 """Each needs a write or read that goes wrong: the kind of fault that only worlds of state have."""

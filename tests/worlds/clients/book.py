@@ -11,6 +11,7 @@ kept too short          a lock was to be kept for a while, and was given back be
 another lock            a caller got a lock that it had not asked for
 asleep after its end    a hold was given back, and a task that waits for its loss was not woken
 lost after its release  a hold was given back, and said later that it was lost
+out of step             the work of a periodic worker began between two of its ticks
 gave up too soon        who asked for a lock's holder was told at once that the storage does not answer
 """
 
@@ -407,6 +408,18 @@ class Calls(Judge):
         for hold in holds:
             if hold.lock not in use.locks:
                 self._blame("another lock", f"{use.owner} got {hold.lock}, and asked for {use.locks[0]}")
+
+    def must_begin_well(self, use: Use, holds: tuple[Hold, ...]) -> None:
+        """Receive the holds of a block whose body begins now: its process may have stood still since the grant."""
+        if lost := [hold.lock for hold in holds if hold.lost.is_set()]:
+            self._blame("begun after its loss", f"{use.owner} begins, and its hold of {lost[0]} is lost")
+
+    def must_be_on_time(self, use: Use, since: float, every: float) -> None:
+        """Receive that a worker's work begins, so many seconds after its start by its machine's clock."""
+        late = (since + 1e-6) % every
+        quiet = self.world.oracle.conduct.well(use.machine, every + QUIET)
+        if late > AT_ONCE and quiet and not use.machine.stopped_since(self.world.loop.now - use.since):
+            self._blame("out of step", f"{use.owner} works every {every:.1f} s, and begins {late:.1f} s after a tick")
 
     def released(self, use: Use, holds: tuple[Hold, ...], *, kept: bool) -> None:
         """Receive holds that their user still has when the call that releases them returns; ``kept``: for a while."""

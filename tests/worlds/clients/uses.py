@@ -9,6 +9,7 @@ another hold within       an inner block of a reentrant lock got another hold th
 held beyond its limit     a hold with ``max_hold`` was not lost at the limit
 another lock listed       a list of locks has a lock with another beginning than asked for
 lost before its limit     a hold with ``max_hold`` was lost for its length before the limit
+begun after its loss      the body of a block that raises at a loss began under a lost hold
 """
 
 from __future__ import annotations
@@ -240,6 +241,8 @@ class User:
         }
 
     def _released(self, use: Use, plan: Plan, holds: tuple[Hold, ...]) -> None:
+        if use.waiter is None and holds and not self.sync:
+            use.waiter = asyncio.ensure_future(_over(holds[0].lost))  # of a hold that has ended already
         self.calls.released(use, holds, kept=bool(plan.at_least))
 
     async def _lead(self, use: Use, plan: Plan, cutter: _Cutter) -> None:
@@ -267,10 +270,12 @@ class User:
         stopped = False
         long = plan.then == "long"
         lasts = plan.seconds * 0.7 if long else plan.seconds / 8
+        every, began = plan.seconds / 3.3, asyncio.get_running_loop().time()
 
         async def work(hold: Hold) -> None:
             if stopped:
                 self.blame_stopped(use)
+            self.calls.must_be_on_time(use, asyncio.get_running_loop().time() - began, every)
             has_left: list[bool] = []
             if plan.max_hold is not None:
                 self.must_end(use, hold, plan.max_hold, has_left)
@@ -282,7 +287,7 @@ class User:
         worker = client.periodic(
             plan.names[0],
             work,
-            every=plan.seconds / 3.3,
+            every=every,
             at_least=plan.at_least,
             max_hold=plan.max_hold,
             owner=use.owner,
@@ -342,6 +347,8 @@ class User:
             return
         self.calls.got(use, holds)
         self.book.got(use, tuple(hold.lock for hold in holds))
+        if plan.way not in _ALONE and not self.sync and (plan.on_loss or self.on_loss) == "raise":
+            self.calls.must_begin_well(use, holds)
         for hold in holds:
             hold.raise_if_lost()
         cutter.reach("inside")
