@@ -239,4 +239,12 @@ CLIENTS: tuple[Mutant, ...] = (
         breaks="the ticks of a worker wander: they are not at fixed times from its start",
         among="clients",
     ),
+    Mutant(
+        name="a block begins under a hold that was lost on its way",
+        file="singleton/clients/blocks.py",
+        old='            if self.on_loss == "raise":  # this process may have stood still since it got the lock\n',
+        new="            if False:\n",
+        breaks="a body begins in a process that stood still, after the lock was granted, until its lease was over",
+        among="clients",
+    ),
 )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from singleton import AsyncLockClient, LockClient, SingletonOptions
 from tests.worlds.clients.book import Book, Calls
-from tests.worlds.clients.uses import Plan, User
+from tests.worlds.clients.uses import STANDS, Plan, User
 
 if TYPE_CHECKING:
     from simulator.virtual.time.machine import Machine
@@ -90,7 +90,9 @@ def start_clients(world: World) -> None:
         shop = Shop(world, book, calls, machine)
         for user in range(rng.randint(1, 2)):
             sessions = [_session(rng, keys, few) for _ in range(rng.randint(1, 2))]
-            seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 9 for each in sessions for plan in each.plans)
+            plans = [plan for each in sessions for plan in each.plans]
+            seconds = sum(plan.pause + 2 * plan.seconds * plan.steps + 9 for plan in plans)
+            seconds += STANDS * sum(plan.stands is not None for plan in plans)
             world.start(machine, shop.visit(f"{machine.name}/{user}", sessions), seconds=seconds)
         if sweepers:
             sweeper = _sweeper(rng)
@@ -208,7 +210,10 @@ def _with_more(plan: Plan, *, sync: bool) -> Plan:
         plan = replace(plan, on_loss=chance.choice([None, None, "tell", "raise"]))
     if way == "set" and not sync:
         plan = replace(plan, blind=chance.random() < 0.5)
-    return replace(plan, reentrant=chance.random() < 0.4) if way == "lock" else plan
+    plan = replace(plan, reentrant=chance.random() < 0.4) if way == "lock" else plan
+    if way in _BLOCKING and chance.random() < 0.05:
+        plan = replace(plan, stands=chance.randrange(2, 40))
+    return plan
 
 
 def _then(rng: random.Random, way: str) -> str:

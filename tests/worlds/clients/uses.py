@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _ALONE: Final = frozenset({"holder", "leader", "worker", "hold", "hold slot"})
 _ROUNDING: Final = 1e-3
+STANDS: Final = 21.0
+"""Seconds for which a machine stands still: longer than most leases."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,7 @@ class Plan:
     ``then``: what becomes of a hold without a block: released, released elsewhere, twice, dropped; of a block: again.
     ``patience``: seconds to wait of a try.
     Of a worker: long, if its work takes most of the time and looks at no loss by itself.
-    ``closes``: how many callbacks after its beginning the client is closed.
+    ``closes``: how many callbacks after its beginning the client is closed; ``stands``: its machine stands still.
     ``blind``: its body looks at no loss by itself, and is to be cancelled.
     ``cut``: the phase in which it is cancelled, and how many callbacks of its machine after that begins.
     """
@@ -69,6 +71,7 @@ class Plan:
     then: str = ""
     cut: tuple[str, int] | None = None
     closes: int | None = None
+    stands: int | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)
@@ -463,6 +466,8 @@ class _Cutter:
         machine = self.user.customer.machine
         if phase == "begin" and self.plan.closes is not None:
             machine.at_step(self.plan.closes, lambda: machine.context().run(self.user.close))
+        if phase == "begin" and self.plan.stands is not None:
+            machine.stop_at_step(self.plan.stands, STANDS)
         if self.plan.cut is not None and self.plan.cut[0] == phase and not self.user.sync:
             self.user.customer.machine.at_step(self.plan.cut[1], self._cut)
 
