@@ -18,7 +18,7 @@ from singleton.cli.silence import Outage
 from singleton.cli.view_commands import lock_named
 from singleton.locking.holder import holder
 from singleton.operating.lease_break import Passed, end_hold
-from singleton.operating.locks import lock_of_seat
+from singleton.operating.locks import Waiting, lock_of_seat
 from singleton.stores.lock_keeping import LONGEST_BREAK
 from singleton.stores.stamps import header_safe
 
@@ -223,14 +223,16 @@ def break_(session: Session, name: str, notice: float | None, *, now: bool, wait
     if now and notice is not None:
         raise click.UsageError("--now and --notice are both given: keep one of them")
     notice = 0.0 if now else notice
-    lock, _ = lock_named(session, name)
+    lock, _ = lock_named(session, name, endless=True)
     tell_of_slots(session, name)
-    if lock.held and lock.endless and notice is None:
+    wait = wait and not isinstance(lock, Waiting)  # an arrival takes the seat as soon as there is one
+    taken = lock.held or lock.endless
+    if taken and lock.endless and notice is None:
         if not _asked(session, name, yes=yes):
             click.echo("nothing was broken")
             return 1
         notice = 0.0
-    broken = session.ask(lambda store: end_hold(store, name, notice)) if lock.held else None
+    broken = session.ask(lambda store: end_hold(store, name, notice)) if taken else None
     if broken is None or isinstance(broken, Passed):
         _tell_of_nothing(session, name, broken)
         return 1

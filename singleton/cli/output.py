@@ -19,6 +19,7 @@ import click
 
 from singleton.base.holder_record import Holder, what_ends
 from singleton.base.words import quoted
+from singleton.locking.seat import seat_name
 from singleton.operating.locks import LockInfo, Waiting
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def plain(text: str) -> str:
 def state_of(lock: LockInfo) -> str:
     """Return the state of a lock in words."""
     if isinstance(lock, Waiting):
-        return "waits"
+        return "seat held for ever" if lock.endless else "waits"
     return "held for ever" if lock.held and lock.endless else _STATES[lock.state]
 
 
@@ -136,7 +137,7 @@ def who(holder: Holder) -> str:
     return ", ".join(told) or "a holder that is not recorded"
 
 
-def block(lock: LockInfo, waiting: LockInfo | None, now: float, break_command: str) -> None:
+def block(lock: LockInfo, waiting: LockInfo | None, now: float, break_command: Callable[[str], str]) -> None:
     """Write all facts of a lock, and who waits in its seat."""
     click.echo(plain(lock.name))
     said = state_of(lock)
@@ -148,12 +149,12 @@ def block(lock: LockInfo, waiting: LockInfo | None, now: float, break_command: s
         said += ", for less than half of its lease period"
     facts = {
         "state": said,
-        "lease": lock.holder and lock.endless and f"without an end: {what_ends(plain(break_command))}",
+        "lease": lock.holder and lock.endless and f"without an end: {what_ends(plain(break_command(lock.name)))}",
         "app": lock.app and plain(lock.app),
         "function": function_of(lock),
         "scope": scope_of(lock),
         "holder" if lock.holder else "last holder": None if stamp.host is None and lock.holder is None else who(stamp),
-        "waits": waiting and waiting.holder and who(waiting.holder),
+        "seat" if waiting and waiting.endless else "waits": waiting and _on_seat(waiting, break_command),
         "token": stamp.token,
         "last stamp"
         if stamp.recorded or stamp.owner
@@ -162,6 +163,12 @@ def block(lock: LockInfo, waiting: LockInfo | None, now: float, break_command: s
     for key, value in facts.items():
         if value:
             say(str(value), first=f"  {key:<12} ", indent=_FACTS)
+
+
+def _on_seat(waiting: LockInfo, break_command: Callable[[str], str]) -> str:
+    """Say who waits in a seat, or what ends a lease without an end."""
+    said = "" if waiting.holder is None else who(waiting.holder)
+    return f"{said}: {what_ends(plain(break_command(seat_name(waiting.name))))}" if waiting.endless else said
 
 
 def counted(many: int, what: str) -> str:

@@ -201,13 +201,19 @@ def show(session: Session, name: str) -> int:
     if session.as_json:
         write_json({**as_dict(lock), "waiter": waiting and waiting.holder and holder_dict(waiting.holder)})
     else:
-        block(lock, waiting, at, session.place.break_command(lock.name))
+        block(lock, waiting, at, session.place.break_command)
     return 0
 
 
-def lock_named(session: Session, name: str) -> tuple[LockInfo, float]:
-    """Return the lock and the service's clock. ``UsageError``: no lock has the name; similar names are suggested."""
+def lock_named(session: Session, name: str, *, endless: bool = False) -> tuple[LockInfo, float]:
+    """Return the lock and the service's clock. ``UsageError``: no lock has the name; similar names are suggested.
+
+    ``endless``: or the seat of a lock, if its lease has no end.
+    """
     if (seated := lock_of_seat(name, session.container)) is not None:
+        seat, at = session.ask(lambda store: find(store, session.container, name, answer=READING))
+        if endless and seat is not None and seat.endless and (info := waiting_in(seat, session.container)) is not None:
+            return info, at
         raise click.UsageError(
             f"{name!r} is the seat of lock {seated!r}, and no lock: the invocation that waits for the lock has the "
             f"seat. Name the lock; show {plain(seated)} says who waits"

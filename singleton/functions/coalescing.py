@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageError, StorageUnavailable
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
     from singleton.runtime.calls import Locks
     from singleton.runtime.registry import Registry
 
-    NameHolder = Callable[[Call, LockNotAcquired, Locks, float | None, Policy], Coroutine[Any, Any, None]]
+    NameHolder = Callable[
+        [Call, LockNotAcquired, Locks, float | None, Policy, Address | None], Coroutine[Any, Any, None]
+    ]
 
 NEXT_ARRIVAL: Final = ("httpTrigger", TIMER, "eventGridTrigger", MCP_TOOL)
 """Triggers whose host delivers nothing again, or does not say so: each invocation is new."""
@@ -74,7 +77,7 @@ async def acquire_or_leave(
 ) -> Hold | None:
     """Acquire the lock for an invocation; None: another waits, and this invocation ends as a success.
 
-    ``name_holder`` puts the holder into an error.
+    ``name_holder`` puts the holder into an error: of the lock, or of the seat that was taken.
 
     Raises:
         LockNotAcquired: the wait has ended without the lock.
@@ -103,7 +106,7 @@ async def acquire_or_leave(
             _log.log(level, "%s coalesced: another invocation waits for lock %s", *told, extra=call.fields)
         return hold
     try:
-        await name_holder(call, contended, locks, timeout, "wait")
+        await name_holder(call, contended, locks, timeout, "wait", arrival.taken_seat)
         raise contended
     finally:
         del contended  # of its traceback
@@ -126,7 +129,7 @@ class Arrival:
         self._answered = 0.0
         self._refused: LockNotAcquired | None = None
         self._trouble: StorageError | None = None
-        self._held = ""
+        self._held, self._held_seat = "", ""
         self._seat = seat_name(self._addresses[0].name) if again else ""
         """The name of the seat that was asked for last."""
 
@@ -232,9 +235,9 @@ class Arrival:
         try:
             hold = await self._acquire(registry, None if ends == math.inf else ends - loop.time())
         except LockNotAcquired as error:
+            self._note(loop.time(), refused=error)
             if error.reason == ENDLESS:
                 raise
-            self._note(loop.time(), refused=error)
             raise self._in_vain() from None
         with self._taken[0].entering():
             try:
@@ -250,11 +253,12 @@ class Arrival:
         at: float,
         *,
         held: str = "",
+        seat: str = "",
         refused: LockNotAcquired | None = None,
         trouble: StorageError | None = None,
     ) -> None:
         """Note the last answer that told of the wait: the error of the wait, if no other follows."""
-        self._heard, self._held = at, held
+        self._heard, self._held, self._held_seat = at, held, seat
         self._refused = None if refused is None else refused.with_traceback(None)
         self._trouble = None if trouble is None else trouble.with_traceback(None)
         if trouble is None:
@@ -271,7 +275,13 @@ class Arrival:
             if isinstance(seat.told, StorageError):
                 self._note(seat.known, trouble=seat.told.another(self._owner))
             elif self._again or self._refused is None:
-                self._note(seat.known, held=seat.told)
+                self._note(seat.known, held=seat.told, seat=seat.name)
+
+    @property
+    def taken_seat(self) -> Address | None:
+        """The blob of the seat that the last answer told to be taken; None: the last answer was another."""
+        seats = (replace(address, name=seat_name(address.name)) for address in self._addresses)
+        return next((seat for seat in seats if seat.name == self._held_seat), None)
 
     def _in_vain(self, seats: Iterable[Seat] = ()) -> SingletonError:
         """Return the error of the whole wait: the last answer that told of it, or what was asked in vain."""

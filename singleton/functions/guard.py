@@ -251,12 +251,18 @@ class Guard(Declaration):
             del contended  # of its traceback
 
     async def _name_holder(
-        self, call: Call, error: LockNotAcquired, locks: Locks, waited: float | None, policy: Policy
+        self,
+        call: Call,
+        error: LockNotAcquired,
+        locks: Locks,
+        waited: float | None,
+        policy: Policy,
+        seat: Address | None = None,
     ) -> None:
-        """Put the holder into the error, unless it is known or the answer takes too long."""
+        """Put the holder into the error, unless it is known or the answer takes too long: of the lock, or of a seat."""
         seconds = holders.patience(waited, skips=policy in ("skip", "conflict"))
-        for address in self._addresses(call) if error.holder is None else ():
-            if address.name == error.lock:
+        for address in (self._addresses(call) if seat is None else (seat,)) if error.holder is None else ():
+            if address is seat or address.name == error.lock:
                 with contextlib.suppress(SingletonError):  # the locks of the process may be closed by now
                     await locks.call_async(partial(holders.name_holder, address=address, error=error, seconds=seconds))
 

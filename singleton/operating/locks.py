@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from singleton.base.holder_record import Holder
 from singleton.dotnet.webjobs import CONTAINER as WEBJOBS
 from singleton.locking.holder import recorded
 from singleton.locking.seat import seat_name
@@ -21,7 +22,6 @@ from singleton.stores.stamps import STAMP_KEYS, WORD_KEY, metadata_value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from singleton.base.holder_record import Holder
     from singleton.base.kinds import Level
     from singleton.stores.lock_keeping import Listed, Page
     from singleton.stores.protocol import LeaseState
@@ -105,13 +105,18 @@ def lock_info(blob: Listed, container: str) -> LockInfo | None:
 
 
 def waiting_in(blob: Listed, container: str) -> Waiting | None:
-    """Return who waits for a lock, if this blob is the lock's seat and somebody waits there; else None."""
+    """Return who waits for a lock, if this blob is the lock's seat and somebody waits there; else None.
+
+    A lease without an end is of another tool, and keeps everybody from the seat: it is shown, too.
+    """
     lock = seat_of(blob, container)
-    if lock is None or not blob.held or metadata_value(blob, WORD_KEY) != "waiting":
+    if lock is None or not blob.held or not (blob.endless or metadata_value(blob, WORD_KEY) == "waiting"):
         return None
     info = _shown(Waiting, blob, lock, parts_of(lock, container))
-    # Each holder of a seat stamps it at once: the record is of this holder.
-    exact = replace(info.last, since=info.last.since or info.last.recorded, renewed=True)
+    # Each holder of a seat stamps it at once: the record is of this holder. A seat gives no tokens.
+    exact = replace(info.last, since=info.last.since or info.last.recorded, renewed=True, token=None)
+    if blob.endless:
+        exact = Holder(lock=lock, endless=True)
     return replace(info, holder=exact, last=exact)
 
 

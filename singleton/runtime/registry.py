@@ -289,7 +289,7 @@ class Registry:
 
     def who_has(self, address: Address) -> WhoHas:
         """Return the look-up of a lock's holder, which sends at most one request a minute."""
-        return WhoHas(self.store(address.place), address, self._lock(address).guard, self.accompany)
+        return WhoHas(self.store(address.place), address, self._guards.of(address.blob), self.accompany)
 
     def why_not(self, address: Address, since: float, *, elsewhere: bool = False) -> SingletonError:
         """Return the error of a caller who waits in vain since ``since``. See ``Lock.why_not``."""

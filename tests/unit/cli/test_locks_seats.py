@@ -43,6 +43,22 @@ def test_a_listing_shows_who_waits_under_the_name_of_the_lock(thread: LockThread
         (LOCK, False, True),
     ]
     assert waits["holder"]["invocation"] == "inv-9"
+    assert waits["holder"]["token"] is None
+
+
+def test_a_lease_without_an_end_on_a_seat_is_shown_and_broken(thread: LockThread, locks: Command) -> None:
+    stamped(thread, LOCK)
+    stamped(thread, SEAT, SingletonNext="begun", SingletonHost="i2", FunctionInstance="inv-9")
+    thread.do(lambda: thread.memory.acquire(SEAT, FOREIGN, -1))
+    assert locks("list") == 0
+    assert "seat held for ever" in locks.out
+    assert locks("show", LOCK) == 0
+    told = " ".join(locks.out.split())
+    assert f"seat a lease without an end: nothing ends it but its owner, or `singleton-locks break '{SEAT}'" in told
+    assert locks("break", SEAT) == 2
+    assert "has no end: give --now" in locks.err
+    assert locks("break", SEAT, "--yes", "--wait") == 0
+    assert thread.leased() == set()
 
 
 def test_the_lock_is_shown_with_who_waits_for_it(thread: LockThread, locks: Command) -> None:

@@ -252,7 +252,8 @@ async def test_who_asks_for_the_seat_only_is_told_of_the_seat_and_not_of_a_lock_
     perhaps = ", or a lease is left on it that this process could not release" * ours
     with pytest.raises(LockNotAcquired) as told:
         await arrives
-    assert str(told.value) == f"lock {LOCK!r} was not acquired within 0:00:04: its seat {seat!r} was taken{perhaps}"
+    assert told.value.message == f"lock {LOCK!r} was not acquired within 0:00:04: its seat {seat!r} was taken{perhaps}"
+    assert ("held by 'dies'" if ours else f"break {seat!r}") in told.value.whose
 
 
 @pytest.mark.parametrize(("held", "fails"), [(0.0, False), (2.0, False), (2.0, True)])
@@ -506,7 +507,8 @@ async def test_who_has_one_of_two_seats_is_told_of_the_other_and_who_comes_after
     told = [await_on(host, refresh, text, 2) for text in ("has one", "comes after")]
     silent, taken = await asyncio.gather(*told, return_exceptions=True)
     assert str(silent) == f"seat {SEATS[1]!r}: the storage gave no full answer within 0:00:04"
-    assert str(taken) == f"lock 'locks/app/new' was not acquired within 0:00:04: its seat {SEATS[0]!r} was taken"
+    why = f"lock 'locks/app/new' was not acquired within 0:00:04: its seat {SEATS[0]!r} was taken; held by 'has one'"
+    assert str(taken).startswith(why)
 
 
 @virtual
