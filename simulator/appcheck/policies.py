@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from simulator.appcheck.rules import RULES
 from singleton.base.appsettings import filled
 from singleton.base.errors import ConfigurationError
+from singleton.base.words import with_article
 from singleton.dotnet.dequeueable import DequeueableLayout, load_dequeueable
 from singleton.dotnet.webjobs import WebJobsLayout
 from singleton.functions.coalescing import NEXT_ARRIVAL
@@ -77,13 +78,15 @@ def _coalescing(subject: Subject, guard: Guard) -> Iterator[Finding]:
     trigger, declared = subject.trigger, declared_type(guard.written, subject.trigger)
     if trigger.type in NEXT_ARRIVAL:
         yield RULES["coalesce-next-arrival"].broken(
-            f"the trigger is a {trigger.type}: an invocation that fails or dies while it waits takes along the changes "
+            f"the trigger is {with_article(trigger.type)}: "
+            "an invocation that fails or dies while it waits takes along the changes "
             "of those that left, and only the next arrival brings a run. A storage queue or Service Bus delivers the "
             "message of a dead waiter again"
         )
     elif trigger.type not in _MESSAGES:
         yield RULES["coalesce-without-count"].broken(
-            f"the trigger is a {trigger.type}, which does not say how often it delivered what. So each invocation "
+            f"the trigger is {with_article(trigger.type)}, "
+            "which does not say how often it delivered what. So each invocation "
             "waits, and none leaves. Send the changes by a storage queue or Service Bus"
         )
     elif declared in _NO_MESSAGES + _BATCHES:
@@ -104,7 +107,8 @@ def _listening(subject: Subject, guard: Guard) -> Iterator[Finding]:
     if trigger.type not in _LISTENING and guard.on_contention != "raise":
         who = "its caller gets status 500" if is_http(trigger, {}) else "it fails, and is delivered again or lost"
         yield RULES["listener-on-trigger"].broken(
-            f"the trigger is a {trigger.type}: in a process that is not the listener an invocation can't be skipped or "
+            f"the trigger is {with_article(trigger.type)}: "
+            "in a process that is not the listener an invocation can't be skipped or "
             f"put back, so {who}. Leave mode='listener' out; if it is meant so, give on_contention='raise'"
         )
     count = filled(subject.app.values, "FUNCTIONS_WORKER_PROCESS_COUNT") or ""

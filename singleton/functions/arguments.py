@@ -219,7 +219,7 @@ def _check_coalescing(given: Arguments, target: Any) -> None:
     what, function = "on_contention='coalesce'", target.__name__
     reasons = {
         "mode": (given.mode != "function", "a listener's lock is kept for the life of the process"),
-        "limit": (given.limit is not None, "an invocation with a free slot beside it would leave"),
+        "limit": (given.limit is not None, "a semaphore has slots, and no seat for the invocation that waits"),
         "max_waiting": (given.max_waiting is not None, "one invocation waits, and no more"),
         "layout": (given.layout != "default", "other libraries take the locks of that layout, and know no seat"),
         "level": (

@@ -15,6 +15,7 @@ from singleton.base.appsettings import environment, is_disabled
 from singleton.base.callables import annotations_of
 from singleton.base.errors import ConfigurationError, ScopeError
 from singleton.base.forks import importing
+from singleton.base.words import with_article
 from singleton.functions.misdeclaration import in_worker
 from singleton.functions.triggers import (
     GUARDS_MARK,
@@ -87,7 +88,9 @@ def refuse_policy(who: str, policy: object, trigger: Trigger | None, arguments: 
 def _refuse_conflict(who: str, trigger: Trigger | None, arguments: Mapping[str, Any]) -> None:
     remedy = "use 'raise', so that the invocation fails and is tried again"
     if not is_http(trigger, arguments):
-        what = "none of its arguments is a request" if trigger is None else f"its trigger is a {trigger.type}"
+        what = (
+            "none of its arguments is a request" if trigger is None else f"its trigger is {with_article(trigger.type)}"
+        )
     elif trigger is None or trigger.returns == "http":
         return
     else:
@@ -228,7 +231,8 @@ def refuse_trigger(who: str, trigger: Trigger) -> None:
     """Refuse a trigger whose messages can't be put back."""
     if trigger.type != QUEUE:
         raise ConfigurationError(
-            f"{who}: its trigger is a {trigger.type}, and only messages of a storage queue (queueTrigger) can be put "
+            f"{who}: its trigger is {with_article(trigger.type)}, "
+            "and only messages of a storage queue (queueTrigger) can be put "
             "back. Use on_contention 'wait', 'skip' or 'raise'",
             reason="defer-on-trigger",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from singleton.base.errors import ConfigurationError
+from singleton.base.words import with_article
 from singleton.defer.trigger_queue import trigger_queue
 from singleton.functions.deferrable import check_installed
 from singleton.functions.misdeclaration import OF_THE_APP
@@ -42,7 +43,7 @@ class BellQueue(NamedTuple):
     def wrong_queue(self, trigger: Trigger, settings: Mapping[str, str], app_dir: Path | None) -> str | None:
         """Say why no bell reaches this trigger: another queue, account or encoding; None: a bell does, or may."""
         if trigger.type != QUEUE:
-            return f"its trigger is a {trigger.type}: use a queueTrigger on the inbox's queue"
+            return f"its trigger is {with_article(trigger.type)}: use a queueTrigger on the inbox's queue"
         try:
             listens = trigger_queue(trigger.settings, settings, app_dir, lambda name: StorageAccount(setting=name))
         except ConfigurationError:  # a setting is missing: the host does not run the function
