@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from simulator.virtual.oracle.callers import KNOWN
 from simulator.virtual.oracle.errors_told import LockWait
-from singleton.base.errors import LockNotAcquired, SingletonError
+from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.runtime.holders import WhoHas
 from singleton.runtime.registry import Registry
 
@@ -89,7 +90,9 @@ class HeardRegistry(Registry):
             self._oracle.book.cut(self._machine, lock, owner)
             raise
         except SingletonError as error:
-            errors.refused(wait, error)
+            cut = asyncio.get_running_loop().time() >= more.get("by", math.inf)
+            if not (cut and isinstance(error, StorageUnavailable)):  # else the end of the invocation is judged
+                errors.refused(wait, error)
             if isinstance(error, LockNotAcquired) and error.holder is not None:
                 self._oracle.holders.named(self._machine, error.holder, min(since, self._oracle.loop.now - KNOWN))
             raise
