@@ -56,8 +56,6 @@ class LockWait:
     since: float
     failover: bool = False
     """Whether it also looks for a silent holder: an attempt then takes reads, too."""
-    once: float = ONCE
-    """Seconds in which a single attempt must have its answer."""
 
     @property
     def places(self) -> list[HostBlob]:
@@ -192,8 +190,6 @@ class ErrorChecks(Checks):
         if error.code == "ContainerBeingDeleted" or self.conduct.strange(wait.machine, now - wait.since + CALL):
             return
         reached["told: unavailable"] += 1
-        if wait.timeout == 0 and wait.once < ONCE:
-            return  # it has no answer yet, and its caller knows more
         if wait.timeout is not None and wait.machine.stopped_since(now - wait.since + CALL):
             return  # an answer may have come while it stood still
         lasts = ONCE if wait.timeout == 0 else wait.timeout

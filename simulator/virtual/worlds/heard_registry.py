@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulator.virtual.oracle.callers import KNOWN, ONCE
+from simulator.virtual.oracle.callers import KNOWN
 from simulator.virtual.oracle.errors_told import LockWait
 from singleton.base.errors import LockNotAcquired, SingletonError, StorageUnavailable
 from singleton.runtime.holders import WhoHas
@@ -81,7 +81,6 @@ class HeardRegistry(Registry):
             owner=owner,
             since=since,
             failover=address.timing.failover is not None,
-            once=min(ONCE, more.get("by", math.inf) - asyncio.get_running_loop().time()),
         )
         errors = self._oracle.errors
         errors.waits(wait)
