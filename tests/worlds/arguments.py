@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from simulator.virtual.hosts.jobs import InvocationContext, Job, message, without_options
 from simulator.virtual.hosts.queue_host import declare, invoke, run_function
 from simulator.virtual.oracle.callers import ONCE
+from simulator.virtual.storage.network import both
 from singleton import LockNotAcquired, OldLock, current_hold, singleton
 from singleton.base.hold import single_holds
 
@@ -80,6 +81,15 @@ class Watch:
     calls: dict[Call, None] = field(default_factory=dict)
     _bodies: dict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
     """The bodies that began, by key."""
+    _deleted: float = -math.inf
+    """When an operator last deleted a blob: the tokens of its lock begin anew."""
+
+    def __post_init__(self) -> None:
+        service = self.world.service
+        service.on_delete = both(self._deletes, service.on_delete)
+
+    def _deletes(self, _: str) -> None:
+        self._deleted = self.world.loop.now
 
     def begins(self, call: Call) -> None:
         """Take the first line of a body."""
@@ -140,7 +150,8 @@ class Watch:
         if other in self.calls and self._believes(other) and not operated:
             self._blame("both versions at once", f"{other.machine.name} and {call.machine.name} work for {call.key}")
         now, before = (each.hold.token if each.hold is not None else None for each in (call, other))
-        if now is not None and before is not None and now <= before:
+        anew = operated or other.began <= self._deleted
+        if now is not None and before is not None and now <= before and not anew:
             self._blame("a token from before", f"{now} for {call.key} on {call.machine.name}, and {before} was before")
 
     def _must_be_lost(self, call: Call) -> None:
