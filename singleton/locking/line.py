@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from singleton.base.hold import Hold
     from singleton.base.holder_record import Holder
     from singleton.base.invocation import Invocation
+    from singleton.locking.acquisition import Acquisition
     from singleton.locking.phase import Timing
     from singleton.locking.section import Section
 
@@ -83,7 +84,7 @@ class Line:
         kind: ``"lock"`` or ``"semaphore"``, for errors.
         taken: words of an error for a holder in another process.
         holder: returns the known holder; a read before the given time counts only if it is recent.
-        lingers: returns until when a lease that this process could not release may stand.
+        acquisition: that of the lock, which knows of a lease that this process could not release.
         every_slot: a single attempt waits for the answer of every slot, unless the storage fails.
     """
 
@@ -95,7 +96,7 @@ class Line:
         taken: str,
         timing: Timing,
         holder: Callable[[float], Holder | None] = lambda _: None,
-        lingers: Callable[[], float] = lambda: -math.inf,
+        acquisition: Acquisition | None = None,
         every_slot: bool = False,
     ) -> None:
         self.phases = PhaseMachine(f"{kind} {name}", timing)
@@ -104,7 +105,7 @@ class Line:
         self._name = name
         self._taken = taken
         self._holder = holder
-        self._lingers = lingers
+        self._acquisition = acquisition
         self._every_slot = every_slot
         self._waiters: OrderedDict[Waiter, None] = OrderedDict()
         self._waking: asyncio.Future[bool] | None = None
@@ -265,7 +266,8 @@ class Line:
     def _not_acquired(
         self, why: str, *, within: str = "at once", owner: str | None = None, since: float = math.inf
     ) -> LockNotAcquired:
-        perhaps = OR_OURS * (why == self._taken and self.phases.loop.time() < self._lingers())
+        known = self._acquisition if why == self._taken else None
+        perhaps = OR_OURS * (known is not None and self.phases.loop.time() < known.lingers)
         text = f"{self._kind} {self._name!r} was not acquired {within}: {why}{perhaps}"
         here = HERE if why == _OURS else None
         return LockNotAcquired(text, lock=self._name, owner=owner, reason=here, holder=self._holder(since))

@@ -113,7 +113,7 @@ class Lock:
             taken="somebody else has it",
             timing=timing,
             holder=self.guard.holder,
-            lingers=lambda: acquisition.lingers,
+            acquisition=acquisition,
         )
         self.waiters: Iterable[Waiter] = self._line
         self._phases = self._line.phases

@@ -186,7 +186,7 @@ class AzureBlobLeaseStore:
         found = await self.judged(anext(pages))
         entries = [_listed(blob) async for blob in found]
         token: str | None = getattr(pages, "continuation_token", None)
-        return Page(entries=tuple(entries), marker=token or None, at=noted.at or time.time())
+        return Page(entries=tuple(entries), marker=token or None, at=time.time() if noted.at is None else noted.at)
 
     async def aclose(self) -> None:
         for closable in self._close_with:
@@ -225,7 +225,8 @@ class _Clock:
     at: float | None = None
 
     def __call__(self, response: PipelineResponse[Any, Any]) -> None:
-        self.at = clock(response.http_response.headers) or self.at
+        if (at := clock(response.http_response.headers)) is not None:
+            self.at = at
 
 
 def _etag(told: object) -> str:
@@ -244,7 +245,7 @@ def _seen(properties: BlobProperties, noted: _Clock) -> BlobState:
         metadata=dict(properties.metadata or {}),
         endless=properties.lease.duration == "infinite",
         size=properties.size,
-        age=(noted.at or math.inf) - modified,
+        age=(math.inf if noted.at is None else noted.at) - modified,
     )
 
 

@@ -167,7 +167,7 @@ class DirectBlobStore:
 
 
 def _seen(headers: Headers) -> BlobState:
-    etag, modified = _etag(headers), int(date(headers["Last-Modified"]))
+    etag, modified, at = _etag(headers), int(date(headers["Last-Modified"])), clock(headers)
     return BlobState(
         etag=etag,
         lease=cast("LeaseState", _needed(headers, "x-ms-lease-state")),
@@ -175,7 +175,7 @@ def _seen(headers: Headers) -> BlobState:
         metadata=_metadata(headers),
         endless=headers.get("x-ms-lease-duration") == "infinite",
         size=int(headers.lowered.get("content-length", 0)),
-        age=(clock(headers) or math.inf) - modified,
+        age=math.inf if at is None else at - modified,
     )
 
 

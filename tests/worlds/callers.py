@@ -1,7 +1,7 @@
 """The workloads ``chain``, ``skip`` and ``mixed``: callers of guarded functions, drawn from the seed.
 
-In some worlds of ``mixed`` requests for a lease come late: others are answered before, and the caller may have left. In
-some, something in between refuses requests that the service has carried out.
+In some worlds of ``mixed`` with faults, requests for a lease come late: others are answered before, and the caller may
+have left. In some, something in between refuses requests that the service has carried out.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ def start_mixed(world: World) -> None:
     """Start all kinds of callers for two locks; some give up, some are cancelled."""
     start_workers(world, workers=(1, 3), rounds=(1, 4), keys=2, kinds=_MIXED, cancels=0.2)
     rng = random.Random(f"{world.machines[0].offset}/late")  # the values that are drawn elsewhere stay the same
+    if not world.faults:
+        return
     if rng.random() < _LATE:
         world.network.rules.append(partial(_ask_late, rng))
     if rng.random() < _REFUSED:
