@@ -211,9 +211,8 @@ class Arrival:
         One seat is enough for a first delivery. A repeated one needs all, and waits for each with those before it.
         """
         for address in self._addresses:
-            seat = registry.seat(
-                address, self._owner
-            )  # known now: an idle seat may have been forgotten, and may be another object
+            # Known now: an idle seat may have been forgotten, and may be another object.
+            seat = registry.seat(address, self._owner)
             if seat in self._taken:
                 continue
             self._seat = seat.name

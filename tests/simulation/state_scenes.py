@@ -47,11 +47,16 @@ async def _refused(host: Host) -> None:
         return
 
 
+def _carry_out(ledger: _Ledger, host: Host) -> None:
+    """Tell of a write of ``[3, 1]`` that the service has carried out."""
+    args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
+    ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
+
+
 async def _overwritten(host: Host) -> None:
     ledger = _Ledger(host.scene.world)
     ledger._latest[LOCK], ledger._meant[LOCK, b"[3, 1]"] = 9, (3, 1)
-    args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
-    ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
+    _carry_out(ledger, host)
 
 
 async def _written_after_a_read(host: Host) -> None:
@@ -59,16 +64,14 @@ async def _written_after_a_read(host: Host) -> None:
     ledger._begun.add((LOCK, (3, 1)))
     ledger._meant[LOCK, b"[3, 1]"] = (3, 1)
     await ledger.read(host.machine, cast("Hold", _Reading([0, 0])))
-    args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
-    ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
+    _carry_out(ledger, host)
 
 
 async def _written_after_all(host: Host) -> None:
     ledger = _Ledger(host.scene.world)
     ledger._refused.add((LOCK, (3, 1)))
     ledger._meant[LOCK, b"[3, 1]"] = (3, 1)
-    args: tuple[Any, ...] = ("id", {}, '"0x1"', b"[3, 1]")
-    ledger.answered(NetworkRequest(host.machine, "put", LOCK, lambda: None, "id", args=args), None, Passage(0.0, 0.0))
+    _carry_out(ledger, host)
 
 
 async def _lost(host: Host) -> None:
